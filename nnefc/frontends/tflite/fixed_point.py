@@ -61,7 +61,7 @@ def zero_of(tensor: Tensor) -> int:
 
 def _limits(tensor: Tensor) -> np.iinfo[Any]:
     """The range of codes of a tensor; raises OperatorError for one that has no codes."""
-    dtype = dtype_of(tensor)
+    dtype = code_type(tensor)
     if not dtype.is_integer:
         raise OperatorError("tflite/quantization", f"{tensor} has items of {dtype}, not codes")
     return np.iinfo(dtype.numpy)
@@ -69,8 +69,13 @@ def _limits(tensor: Tensor) -> np.iinfo[Any]:
 
 def zero_tensor(tensor: Tensor) -> KnownTensor:
     """The zero point of a tensor, with the type of its codes."""
-    dtype = dtype_of(tensor)
+    dtype = code_type(tensor)
     return KnownTensor(np.array(zero_of(tensor), dtype.numpy), dtype)
+
+
+def code_type(tensor: Tensor) -> DType:
+    """The item type that codes of a tensor have in the graph; raises OperatorError."""
+    return DType.INT8 if tensor.type == "INT4" else dtype_of(tensor)
 
 
 def same_scale(x: Tensor, y: Tensor) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 import numpy as np
 
 from nnefc.formats.tflite.enumerations import ITEM_TYPES
 from nnefc.formats.tflite.model import Tensor
-from nnefc.frontends.common.values import EmptyTensor, KnownTensor, OperatorError
+from nnefc.frontends.common.values import Array, EmptyTensor, KnownTensor, OperatorError
 from nnefc.ir import DType, TensorType
 
 DTYPES: Final = {
@@ -27,8 +28,11 @@ def dtype_of(tensor: Tensor) -> DType:
 
 
 def constant(tensor: Tensor) -> KnownTensor:
-    """The items of a constant; raises OperatorError for those that nnefc cannot read."""
-    dtype = dtype_of(tensor)
+    """The items of a constant; raises OperatorError for those that nnefc cannot read.
+
+    Those of 4 bits become int8.
+    """
+    dtype = DType.INT8 if tensor.type == "INT4" else dtype_of(tensor)
     if tensor.is_sparse:
         raise OperatorError("tflite/unsupported", f"{tensor} is sparse")
     if tensor.external_buffer:
@@ -36,8 +40,17 @@ def constant(tensor: Tensor) -> KnownTensor:
     if tensor.data is None or 0 in tensor.shape:
         return EmptyTensor(TensorType(dtype, tensor.shape))
     data = np.frombuffer(tensor.data, np.uint8)
+    if tensor.type == "INT4":
+        return KnownTensor(_unpacked(data, tensor.shape), dtype)
     if data.ctypes.data % dtype.numpy.alignment:
         data = data.copy()
     array = data.view(dtype.numpy).reshape(tensor.shape)
     array.setflags(write=False)
     return KnownTensor(array, dtype)
+
+
+def _unpacked(data: Array, shape: tuple[int, ...]) -> Array:
+    """Signed items of 4 bits, of which the first of each byte has the low bits."""
+    signed = data.view(np.int8)
+    low, high = np.left_shift(signed, 4) >> 4, signed >> 4
+    return np.stack([low, high], axis=-1).reshape(-1)[: math.prod(shape)].reshape(shape)

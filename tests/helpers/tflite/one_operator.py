@@ -25,6 +25,7 @@ class Constant:
     """An input that is stored in the file."""
 
     array: Array
+    of_4_bits: bool = False
 
 
 @dataclass(frozen=True)
@@ -77,9 +78,12 @@ def content_of(case: Case) -> bytes:
             continue
         array = each.array if isinstance(each, Constant) else each
         if isinstance(each, Constant):
-            buffers.append(array.tobytes())
+            packed = each.of_4_bits
+            buffers.append(packed_nibbles(array) if packed else array.tobytes())
             more["buffer"] = len(buffers)
-        tensors.append(tensor(array.shape, item_type(array), name, **more))
+        is_packed = isinstance(each, Constant) and each.of_4_bits
+        type_ = "INT4" if is_packed else item_type(array)
+        tensors.append(tensor(array.shape, type_, name, **more))
     results: list[int] = []
     for shape, type_ in case.outputs:
         results.append(len(tensors))
@@ -90,6 +94,13 @@ def content_of(case: Case) -> bytes:
     node = operator(0, places, results, case.options, **case.values)
     graph = subgraph(tensors, [node], free, results)
     return write(model([operator_code(case.name, case.version)], [graph], buffers))
+
+
+def packed_nibbles(array: Array) -> bytes:
+    """Items of 4 bits, of which the first of each byte has the low bits."""
+    items = [int(each) & 15 for each in array.reshape(-1)]
+    items += [0] * (len(items) % 2)
+    return bytes(low | high << 4 for low, high in zip(items[::2], items[1::2], strict=True))
 
 
 def inputs_of(case: Case) -> list[Array]:

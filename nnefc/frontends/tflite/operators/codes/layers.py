@@ -30,11 +30,14 @@ from nnefc.ir import DType
 
 
 def _tensors(node: Node, data: int, filter: int) -> tuple[Tensor, Tensor]:
-    """The tensors of the data and of the filter, which have the same item type."""
+    """The tensors of the data and of the filter, which have the same item type.
+
+    Filters for int8 may have 4 bits.
+    """
     x, w = node.inputs[data], node.inputs[filter]
     assert x is not None
     assert w is not None
-    if w.type not in CODES or (x.type == "UINT8") != (w.type == "UINT8"):
+    if w.type not in (*CODES, "INT4") or (x.type == "UINT8") != (w.type == "UINT8"):
         message = f"filters of {w.type} for {x.type} are not supported"
         raise OperatorError("tflite/unsupported", message)
     return x, w
