@@ -88,8 +88,10 @@ class _UnsavableOrigin:
         )
 
 
-_MAX_FAST_CALL_WORK = 1_000_000
-"""Operations and bytes of a plan that may run with the GIL held: some tens of microseconds."""
+_MAX_FAST_CALL_WORK = 10_000_000
+"""Operations and bytes of a plan that is called natively: up to two hundred microseconds."""
+_MAX_LOCKED_WORK = 1_000_000
+"""Those of a plan that may run with the GIL held: some tens of microseconds."""
 
 
 class CompiledModel(Executable, Model):
@@ -148,22 +150,24 @@ class CompiledModel(Executable, Model):
         return cls(compiled, origin or _UnsavableOrigin(graph), threads=threads, arenas=arenas)
 
     def _fast_call(self) -> FastCall | None:
-        """A native call, for plans of some microseconds that may hold the GIL."""
-        is_small = self._runner.compiled.work <= _MAX_FAST_CALL_WORK
-        if not self._runner.is_simple or len(self.outputs) != 1 or not is_small:
+        """A native call, for plans of some microseconds, whose time in Python counts."""
+        runner, work = self._runner, self._runner.compiled.work
+        most = _MAX_LOCKED_WORK if runner.shares_arenas else _MAX_FAST_CALL_WORK
+        if runner.has_states or not self.plan.launches.size or work > most:
             return None
-        from nnefc.runtime.run.fast_call import make_fast_call
+        from nnefc.runtime.run.fast_call import PlanCall, make_fast_call
 
-        self._fast_context = context = self._runner.reserve()
-        return make_fast_call(
-            self.inputs,
-            self.outputs[0],
-            run=self._runner.team.run_alone_address,
-            launches=context.launches,
-            count=len(self.plan.launches),
-            bases=context.address,
-            first_input=self._runner.first_input,
+        self._fast_context = context = runner.reserve()
+        team, parallel = runner.team, runner.is_parallel
+        plan = PlanCall(
+            team.run_together_address if parallel else team.run_alone_address,
+            context.launches,
+            len(self.plan.launches),
+            context.address,
+            runner.first_input,
+            releases_lock=parallel or work > _MAX_LOCKED_WORK,
         )
+        return make_fast_call(self.inputs, self.outputs, plan, team if parallel else None)
 
     @property
     def launches(self) -> tuple[LaunchInfo, ...]:

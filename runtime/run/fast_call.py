@@ -13,20 +13,24 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
 from nnefc.kernels.executor.call_state import (
+    ARRAY,
     CAPSULE_POINTER,
-    INPUT,
     OBJECT_TYPE,
     STATE,
+    TEAM,
     TYPE_NUMBER,
 )
 from nnefc.runtime.compile import support_code
 from nnefc.runtime.compile.executable_memory import ExecutableImage
 from nnefc.runtime.memory.caller_arrays import TensorSpec
+
+if TYPE_CHECKING:
+    from nnefc.runtime.run.team import Team
 
 Call = Callable[..., Any]
 """Returns the result for some arrays, or `NotImplemented` if they need checks or copies, or if the
@@ -55,9 +59,8 @@ class _Interface(NamedTuple):
 
     fields: dict[str, int]
     """Offsets of the fields of an array object."""
-    new_array: int
-    increment: int
-    decrement: int
+    functions: dict[str, int]
+    """Addresses of functions, by fields of the state."""
     code: ExecutableImage
     method: _Method
 
@@ -69,48 +72,57 @@ class FastCall(NamedTuple):
     alive: tuple[Any, ...]
 
 
+class PlanCall(NamedTuple):
+    """How a plan is run."""
+
+    run: int
+    """Address of `nnefc_run_alone`, or of `nnefc_run_together` with a team."""
+    launches: int
+    steps: int
+    bases: int
+    """Address of a table of bases owned by the call, behind its status."""
+    first_input: int
+    """The entry of the table for the first input; the others follow, then the outputs."""
+    releases_lock: bool
+    """Whether a run releases the lock of the interpreter, which takes longer."""
+
+
 def make_fast_call(
     inputs: Sequence[TensorSpec],
-    output: TensorSpec,
-    *,
-    run: int,
-    launches: int,
-    count: int,
-    bases: int,
-    first_input: int,
+    outputs: Sequence[TensorSpec],
+    plan: PlanCall,
+    team: Team | None = None,
 ) -> FastCall | None:
-    """A native call for a model with one output; None if this build's arrays differ.
+    """A native call for a model; None if this build's arrays differ.
 
-    `run`: address of `nnefc_run_alone`, called with `launches`, `count` and `bases`.  `bases`:
-    address of a table of bases owned by this call, behind its status; its entries from
-    `first_input` on are the inputs, then the output.  The result of a call is a new array.
+    The results of a call are new arrays.  With a `team` the plan is run by it, or declined if the
+    team is busy or sleeps.
     """
     interface = _interface()
     if interface is None:
         return None
-    dims = [(ctypes.c_int64 * max(len(s.shape), 1))(*s.shape) for s in (*inputs, output)]
+    specs = (*inputs, *outputs)
+    dims = [(ctypes.c_int64 * max(len(s.shape), 1))(*s.shape) for s in specs]
     words = STATE.pack(
-        run=run,
-        launches=launches,
-        count=count,
-        bases=bases,
+        run=plan.run,
+        team=0,
+        launches=plan.launches,
+        count=plan.steps,
+        bases=plan.bases,
+        busy=0,
         inputs=len(inputs),
-        output_slot=first_input + len(inputs),
-        new_array=interface.new_array,
-        output_type=id(np.ndarray),
-        output_descr=id(output.dtype),
-        output_rank=len(output.shape),
-        output_dims=ctypes.addressof(dims[-1]),
+        outputs=len(outputs),
         array_type=id(np.ndarray),
-        increment=interface.increment,
-        decrement=interface.decrement,
+        release_lock=_python("PyEval_SaveThread") if plan.releases_lock else 0,
+        take_lock=_python("PyEval_RestoreThread"),
         declined=id(NotImplemented),
+        **interface.functions,
         **interface.fields,
         ready=_C_CONTIGUOUS | _ALIGNED,
     )
-    for i, (spec, extents) in enumerate(zip(inputs, dims)):
-        words += INPUT.pack(
-            slot=first_input + i,
+    for i, (spec, extents) in enumerate(zip(specs, dims)):
+        words += ARRAY.pack(
+            slot=plan.first_input + i,
             rank=len(spec.shape),
             dims=ctypes.addressof(extents),
             descr=id(spec.dtype),
@@ -123,7 +135,10 @@ def make_fast_call(
         (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p),
     )
     function = new(ctypes.addressof(interface.method), capsule, None)
-    return FastCall(cast(Call, function), (state, dims, tuple(inputs), output, interface))
+    call = cast(Call, function)
+    if team is not None:
+        call = team.calls(call, ctypes.c_int64.from_buffer(state, TEAM))
+    return FastCall(call, (state, dims, specs, interface))
 
 
 @cache
@@ -138,11 +153,19 @@ def _interface() -> _Interface | None:
         return None
     code = support_code.support_image("fast_call")
     method = _Method(b"call", code.entry("nnefc_call"), _FASTCALL, b"Run the model.")
-    increment, decrement = (
-        ctypes.cast(function, ctypes.c_void_p).value or 0
-        for function in (ctypes.pythonapi.Py_IncRef, ctypes.pythonapi.Py_DecRef)
-    )
-    return _Interface(fields, new_array, increment, decrement, code, method)
+    functions = {
+        "new_array": new_array,
+        "new_tuple": _python("PyTuple_New"),
+        "set_item": _python("PyTuple_SetItem"),
+        "increment": _python("Py_IncRef"),
+        "decrement": _python("Py_DecRef"),
+    }
+    return _Interface(fields, functions, code, method)
+
+
+def _python(name: str) -> int:
+    """The address of a function of CPython."""
+    return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
 
 
 def _fields() -> dict[str, int] | None:

@@ -132,12 +132,19 @@ class PlanRunner:
         """Idle contexts; `append` and `pop` are atomic."""
 
     @property
-    def is_simple(self) -> bool:
-        """Whether calls neither share work among threads nor lock states.
+    def has_states(self) -> bool:
+        """Whether calls update variables, and so run one after the other."""
+        return self._has_states
 
-        The time to the first launch dominates such calls.
-        """
-        return not self._parallel and not self._has_states
+    @property
+    def shares_arenas(self) -> bool:
+        """Whether arenas are those of a pool, shared with other runners."""
+        return self._arenas is not None
+
+    @property
+    def is_parallel(self) -> bool:
+        """Whether calls share their work among threads."""
+        return self._parallel and self.team.threads > 1
 
     def reserve(self) -> _RunContext:
         """A context with an arena, owned by a caller that runs the plan repeatedly."""

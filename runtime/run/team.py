@@ -17,6 +17,7 @@ import weakref
 from _thread import allocate_lock as Lock  # without `threading`: loading takes 1 ms less
 from collections.abc import Callable
 from functools import cached_property
+from typing import Any
 
 from nnefc.kernels.executor import team_state as state
 from nnefc.runtime.compile import support_code
@@ -63,9 +64,13 @@ class Team:
         return ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 3)(self.run_alone_address)
 
     @cached_property
+    def run_together_address(self) -> int:
+        """The address of `nnefc_run_together`."""
+        return self._executor.entry("nnefc_run_together")
+
+    @cached_property
     def _together(self) -> Callable[[int, int, int, int], None]:
-        address = self._executor.entry("nnefc_run_together")
-        return ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(address)
+        return ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(self.run_together_address)
 
     def _renew(self) -> None:
         """Set up an empty state block without workers: at the start, and in the child of a fork."""
@@ -122,6 +127,26 @@ class Team:
                 self.run_alone(launches, count, bases)
         finally:
             self._lock.release()
+
+    def calls(self, native: Callable[..., Any], word: ctypes.c_int64) -> Callable[..., Any]:
+        """A function that calls `native`, which runs a plan together; `word`: its team.
+
+        It returns `NotImplemented` without workers, or if the team is busy.
+        """
+
+        def call(*arrays: Any) -> Any:
+            lock = self._lock
+            if not lock.acquire(blocking=False):
+                return NotImplemented
+            try:
+                if not self._workers:
+                    return NotImplemented
+                word.value = self._state
+                return native(*arrays)
+            finally:
+                lock.release()
+
+        return call
 
     def close(self) -> None:
         """Stop and join the workers; a later run starts new ones."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import pickle
 import sys
 import threading
@@ -149,4 +150,107 @@ def test_many_threads() -> None:
 
 
 def test_large_models_take_the_ordinary_call() -> None:
-    assert not is_fast(added((1000, 1000)), np.zeros((1000, 1000), np.float32))
+    assert not is_fast(added((2000, 2000)), np.zeros((2000, 2000), np.float32))
+
+
+# -- several results, and larger models, whose runs release the lock of the interpreter
+
+
+def products(threads: int = 1, depth: int = 512) -> CompiledModel:
+    """A model of one row x and a matrix w, with the results x w and -x."""
+    graph = Graph("products")
+    x = graph.add_input(TensorType(DType.FLOAT32, (1, depth)), "x")
+    w = graph.add_input(TensorType(DType.FLOAT32, (depth, 512)), "w")
+    attributes = {"transposeA": False, "transposeB": False}
+    graph.add_output(build(graph, "matmul", [x, w], attributes).output, "y")
+    graph.add_output(build(graph, "neg", [x], {}).output, "z")
+    model = nnefc.compile(graph, threads=threads)
+    assert isinstance(model, CompiledModel)
+    return model
+
+
+def _weights(depth: int, width: int) -> Array:
+    """Small integers, so that all sums are exact."""
+    return np.random.default_rng(0).integers(-4, 5, (depth, width)).astype(np.float32)
+
+
+def _row(seed: int, depth: int = 512) -> Array:
+    return np.random.default_rng(seed).integers(-4, 5, (1, depth)).astype(np.float32)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("depth", [64, 512])
+def test_several_results(depth: int, threads: int) -> None:
+    model, x, w = products(threads, depth), _row(1, depth), _weights(depth, 512)
+    model(x, w)  # starts the workers of a team
+    assert is_fast(model, x, w)
+    kept: list[Any] = [model(_row(seed, depth), w) for seed in range(5)]
+    results: tuple[Array, ...]
+    for seed, results in enumerate(kept):
+        assert type(results) is tuple
+        assert [type(y) for y in results] == [np.ndarray] * 2
+        assert all(y.flags.owndata and y.flags.writeable for y in results)
+        np.testing.assert_array_equal(results[0], _row(seed, depth) @ w)
+        np.testing.assert_array_equal(results[1], -_row(seed, depth))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_concurrent_calls_of_a_larger_model(threads: int) -> None:
+    model, wrong = products(threads), list[int]()
+    w = _weights(512, 512)
+
+    def work(seed: int) -> None:
+        x = _row(seed)
+        expected = x @ w
+        for _ in range(500):
+            y, z = model(x, w)
+            if not ((y == expected).all() and (z == -x).all()):
+                wrong.append(seed)
+
+    workers = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for each in workers:
+        each.start()
+    for each in workers:
+        each.join()
+    assert wrong == []
+
+
+def test_a_team_that_is_busy_declines() -> None:
+    model, x, w = products(2), _row(1), _weights(512, 512)
+    model(x, w)
+    team = model._runner.team  # pyright: ignore[reportPrivateUsage]
+    with team._lock:  # pyright: ignore[reportPrivateUsage]
+        assert not is_fast(model, x, w)
+        np.testing.assert_array_equal(model(x, w)[1], -x)
+    assert is_fast(model, x, w)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_team_in_the_child_of_a_fork() -> None:
+    model, x, w = products(2), _row(1), _weights(512, 512)
+    expected = model(x, w)[0]
+    child = os.fork()
+    if child == 0:
+        equal = [bool((model(x, w)[0] == expected).all()) for _ in range(3)]
+        os._exit(0 if all(equal) and is_fast(model, x, w) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert is_fast(model, x, w)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("threads", [1, 2])
+def test_several_results_keep_reference_counts(threads: int) -> None:
+    model, x, w = products(threads), _row(1), _weights(512, 512)
+    model(x, w)
+    counted = (x, x.dtype, NotImplemented, np.ndarray, tuple)
+    gc.collect()
+    before = [sys.getrefcount(each) for each in counted]
+    kept: list[Any] = [model(x, w) for _ in range(1000)]
+    assert [sys.getrefcount(y) for y in kept[-1]] == [3, 3]
+    del kept
+    for _ in range(1000):
+        with pytest.raises(NnefError):
+            model(x[0], w)
+    gc.collect()
+    after = [sys.getrefcount(each) for each in counted]
+    assert all(abs(b - a) < 500 for a, b in zip(before, after, strict=True))
