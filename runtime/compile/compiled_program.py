@@ -67,12 +67,12 @@ def tensor_specs(graph: Graph) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec
 
 
 def compile_kernels_of(programs: Iterable[Program], progress: Progress | None = None) -> None:
-    """Compile the kernels of programs, and the executor, for calls of `compile_program`."""
+    """Compile the kernels of programs, and the support code, for calls of `compile_program`."""
     from nnefc.runtime.compile import support_code
     from nnefc.runtime.compile.kernel_compiler import object_codes
 
     kernels = (kernel for program in programs for kernel in program.kernels)
-    object_codes([*kernels, *support_code.functions("executor")], progress)
+    object_codes([*kernels, *support_code.all_functions()], progress)
 
 
 def compile_program(
@@ -107,7 +107,7 @@ def compile_draft(
     from nnefc.symbolic.traced_array import TracedArray
 
     inputs, outputs = tensor_specs(graph)
-    code = compile_kernels(program.kernels, progress, beside=support_code.functions("executor"))
+    code = compile_kernels(program.kernels, progress, beside=support_code.all_functions())
     draft = draft_plan(program, len(inputs), len(outputs), code.offset)
     launches = launch_infos(program)
     items = items or WeightPool().items

@@ -36,6 +36,11 @@ def functions(module: SupportModule) -> list[Function]:
     return [Function(*each) for each in source.FUNCTIONS]
 
 
+def all_functions() -> list[Function]:
+    """The functions of all modules as compilation units."""
+    return [each for module in SUPPORT_MODULES for each in functions(module)]
+
+
 def support_image(module: SupportModule) -> ExecutableImage:
     """The image of a module, compiled on first use; it stays in memory as long as the process."""
     image = _images.get(module)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from nnefc.runtime.memory.variables import Variables
     from nnefc.runtime.memory.weight_pool import WeightPool
     from nnefc.runtime.plan.launch_info import LaunchInfo
-    from nnefc.runtime.run.fast_call import FastCall
+    from nnefc.runtime.run.fast_call import Call, FastCall
     from nnefc.runtime.run.profile import Profile
     from nnefc.support.progress import Progress
 
@@ -128,8 +128,10 @@ class CompiledModel(Executable, Model):
         self.plan: Plan = compiled.plan
         self._threads = threads
         self._launches = launches or compiled.launches
-        self._fast = self._fast_call()
-        self._native = self._fast and self._fast.call
+        self._fast: FastCall | None
+        self._native = self._prepare
+        if compiled.work <= _MAX_LOCKED_WORK and runner.is_simple and len(self.outputs) == 1:
+            self._native = self._make_native()
 
     @classmethod
     def of(
@@ -150,14 +152,18 @@ class CompiledModel(Executable, Model):
         return cls(compiled, origin or _UnsavableOrigin(graph), threads=threads, arenas=arenas)
 
     def _fast_call(self) -> FastCall | None:
-        """A native call, for plans of some microseconds, whose time in Python counts."""
+        """A native call, for plans of some microseconds, whose time in Python counts.
+
+        Most processes call a model once.  So only the second call makes this one, except for the
+        smallest models.
+        """
         runner, work = self._runner, self._runner.compiled.work
         most = _MAX_LOCKED_WORK if runner.shares_arenas else _MAX_FAST_CALL_WORK
         if runner.has_states or not self.plan.launches.size or work > most:
             return None
         from nnefc.runtime.run.fast_call import PlanCall, make_fast_call
 
-        self._fast_context = context = runner.reserve()
+        context = runner.reserve()
         team, parallel = runner.team, runner.is_parallel
         plan = PlanCall(
             team.run_together_address if parallel else team.run_alone_address,
@@ -167,7 +173,24 @@ class CompiledModel(Executable, Model):
             runner.first_input,
             releases_lock=parallel or work > _MAX_LOCKED_WORK,
         )
-        return make_fast_call(self.inputs, self.outputs, plan, team if parallel else None)
+        fast = make_fast_call(self.inputs, self.outputs, plan, team if parallel else None)
+        return fast and fast._replace(alive=(*fast.alive, context))
+
+    def _prepare(self, *arrays: Any) -> Any:
+        """The native call of a model before its first call, which is an ordinary one."""
+        del arrays
+        self._native = self._begin
+        return NotImplemented
+
+    def _begin(self, *arrays: Any) -> Any:
+        """The second call: makes the native call."""
+        native = self._native = self._make_native()
+        return native(*arrays) if native else NotImplemented
+
+    def _make_native(self) -> Call | None:
+        # concurrent callers keep the first one, whose memory may be in use; this is atomic
+        fast = self.__dict__.setdefault("_fast", self._fast_call())
+        return fast and fast.call
 
     @property
     def launches(self) -> tuple[LaunchInfo, ...]:

@@ -132,6 +132,14 @@ class PlanRunner:
         """Idle contexts; `append` and `pop` are atomic."""
 
     @property
+    def is_simple(self) -> bool:
+        """Whether calls neither share work among threads nor lock states.
+
+        The time to the first launch dominates such calls.
+        """
+        return not self._parallel and not self._has_states
+
+    @property
     def has_states(self) -> bool:
         """Whether calls update variables, and so run one after the other."""
         return self._has_states

@@ -322,6 +322,7 @@ class _Meeting:
 
 def test_few_idle_contexts_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     model = two_inputs()
+    model._native = None  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
     runner = model._runner  # pyright: ignore[reportPrivateUsage]
     monkeypatch.setattr(runner, "team", _Meeting(12))
     with ThreadPoolExecutor(12) as pool:
