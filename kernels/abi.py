@@ -16,7 +16,7 @@ BASE_CODE: Final = 0
 BASE_PARAMS: Final = 1
 """Index of the parameters of all launches."""
 BASE_LIBM: Final = 2
-"""Index of the table of C library functions, see `nnefc.runtime.compile.libm`."""
+"""Index of the table of C library functions, see `nnefc.runtime.compile.c_library`."""
 BASE_ARENA: Final = 3
 """Index of the arena, the memory for values between launches."""
 BASES: Final = 4

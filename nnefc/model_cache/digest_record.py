@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from nnefc.formats.files import FilePath, absolute_path
-from nnefc.formats.fingerprints.fingerprint import Fingerprint, Stamp
+from nnefc.formats.fingerprints import Fingerprint, Stamp
 from nnefc.model_cache.facts import formats_digest
 from nnefc.support.digests import blake2b
 from nnefc.support.errors import NnefError

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 
 from nnefc.formats.files import FilePath, exists, printable, release_pages
-from nnefc.formats.fingerprints.fingerprint import Fingerprint, Stamp, take_fingerprint
+from nnefc.formats.fingerprints import Fingerprint, Stamp, take_fingerprint
 from nnefc.kernels.target.isa import NATIVE
 from nnefc.model_cache import passes_are_observed
 from nnefc.model_cache.cached_origin import FromCache, Variables

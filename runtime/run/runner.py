@@ -10,10 +10,9 @@ import numpy as np
 
 from nnefc.kernels.abi import BASE_ARENA, BASE_CODE, BASE_LIBM, BASE_PARAMS
 from nnefc.kernels.executor.call_status import CLOCK, CLOCK_ID, LAUNCH, PAUSED, STATUS_BYTES
-from nnefc.runtime.compile.libm import libm_table
+from nnefc.runtime.compile.c_library import clock, libm_table
 from nnefc.runtime.memory.arena_pool import MAX_IDLE, PURPOSE, ArenaPool
 from nnefc.runtime.memory.variables import Variables
-from nnefc.runtime.run.clock import clock
 from nnefc.runtime.run.team import shared_team
 from nnefc.support.array_memory import address, aligned
 from nnefc.support.errors import Diagnostic, warn

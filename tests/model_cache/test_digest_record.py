@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import nnefc
-from nnefc.formats.fingerprints import fingerprint, large_digest, settled_files
-from nnefc.formats.fingerprints.fingerprint import Fingerprint, take_fingerprint
+from nnefc.formats import fingerprints as fingerprint
+from nnefc.formats.fingerprints import Fingerprint, large_digest, settled_files, take_fingerprint
 from nnefc.formats.fingerprints.settled_files import is_settled
 from nnefc.model_cache import digest_record
 from nnefc.model_cache.digest_record import DigestRecord

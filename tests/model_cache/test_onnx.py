@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import nnefc
-from nnefc.formats.fingerprints.fingerprint import take_fingerprint
+from nnefc.formats.fingerprints import take_fingerprint
 from nnefc.model_cache.entry import ModelCacheEntry
 from nnefc.options.compile_config import CompileConfig
 from nnefc.options.import_config import import_config

@@ -112,7 +112,7 @@ def _refuse(output: Path, written: Sequence[Path], read: Iterable[Path], what: s
 
 def _files_of(model: Path) -> Iterator[Path]:
     """A model, its files, and the folder of a document."""
-    from nnefc.formats.fingerprints.fingerprint import take_fingerprint
+    from nnefc.formats.fingerprints import take_fingerprint
     from nnefc.formats.paths import DOCUMENT
 
     yield model

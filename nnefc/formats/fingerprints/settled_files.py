@@ -18,7 +18,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from nnefc.formats.fingerprints.fingerprint import Fingerprint
+    from nnefc.formats.fingerprints import Fingerprint
 
 _MAX_FILES: Final = 32
 """Flushing a file takes milliseconds."""

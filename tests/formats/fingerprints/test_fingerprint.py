@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nnefc.formats.fingerprints import fingerprint, large_digest
-from nnefc.formats.fingerprints.fingerprint import Fingerprint, take_fingerprint
+from nnefc.formats import fingerprints as fingerprint
+from nnefc.formats.fingerprints import Fingerprint, large_digest, take_fingerprint
 from nnefc.support.errors import NnefError
 
 DOCUMENT = """\

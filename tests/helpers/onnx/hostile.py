@@ -12,7 +12,7 @@ import numpy as np
 from google.protobuf.message import Message
 from onnx import ModelProto, TensorProto, helper
 
-from nnefc.formats.fingerprints.fingerprint import take_fingerprint
+from nnefc.formats.fingerprints import take_fingerprint
 from nnefc.frontends.common.graph_source import sample_graph
 from nnefc.frontends.read_model import read_model
 from nnefc.ir import Graph

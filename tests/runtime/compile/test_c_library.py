@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from nnefc.kernels.abi import LIBM
-from nnefc.runtime.compile import libm
+from nnefc.runtime.compile import c_library
 from nnefc.support.errors import NnefError
 
-make: Callable[[], Any] = libm.libm_table.__wrapped__
+make: Callable[[], Any] = c_library.libm_table.__wrapped__
 
 
 def check(table: Any) -> None:
@@ -25,7 +25,7 @@ def check(table: Any) -> None:
 
 
 def test_every_address_belongs_to_its_function() -> None:
-    check(libm.libm_table())
+    check(c_library.libm_table())
 
 
 def test_a_library_that_the_process_has_not_loaded_is_found(
