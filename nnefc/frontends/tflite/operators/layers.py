@@ -47,17 +47,9 @@ def conv_2d(
     del outputs
     dilation = dilation_h_factor, dilation_w_factor
     window = Window((height, width), (stride_h, stride_w), dilation)
-    y = make(
-        "conv",
-        x,
-        make.transpose(filter, (0, 3, 1, 2)),
-        *bias_row(make, bias),
-        padding=window.padding(x.type.dims[2:], padding),
-        stride=window.stride,
-        dilation=window.dilation,
-        groups=group_count(depth, x.type.dims[1]),
-    )
-    return activated(make, channels_last(make, y), fused_activation_function)
+    groups = group_count(depth, x.type.dims[1])
+    turned = make.transpose(filter, (0, 3, 1, 2))
+    return _convolved(make, x, turned, bias, window, padding, groups, fused_activation_function)
 
 
 @operator("DEPTHWISE_CONV_2D", options="DepthwiseConv2DOptions", types=REALS)
@@ -80,17 +72,34 @@ def depthwise_conv_2d(
     check_multiplier(outputs, x.type.dims[1])
     dilation = dilation_h_factor, dilation_w_factor
     window = Window((height, width), (stride_h, stride_w), dilation)
+    turned = make.transpose(filter, (3, 0, 1, 2))
+    return _convolved(
+        make, x, turned, bias, window, padding, x.type.dims[1], fused_activation_function
+    )
+
+
+def _convolved(
+    make: OpBuilder,
+    x: Operand,
+    filter: Operand,
+    bias: Operand | None,
+    window: Window,
+    padding: int,
+    groups: int,
+    activation: int,
+) -> Any:
+    """[n, h, w, outputs] of x [n, c, h, w] and a filter [outputs, c / groups, h, w]."""
     y = make(
         "conv",
         x,
-        make.transpose(filter, (3, 0, 1, 2)),
+        filter,
         *bias_row(make, bias),
         padding=window.padding(x.type.dims[2:], padding),
         stride=window.stride,
         dilation=window.dilation,
-        groups=x.type.dims[1],
+        groups=groups,
     )
-    return activated(make, channels_last(make, y), fused_activation_function)
+    return activated(make, channels_last(make, y), activation)
 
 
 def check_multiplier(outputs: int, channels: int) -> None:
