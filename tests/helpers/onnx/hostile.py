@@ -19,6 +19,7 @@ from nnefc.ir import Graph
 from nnefc.options.import_config import ImportConfig
 from nnefc.support.errors import Diagnostics, NnefError
 from nnefc.support.limits import Limits
+from tests.helpers.mutations import damaged_copies
 from tests.helpers.onnx.models import model, node, tensor, weight
 
 LIMITS = Limits(tensor_bytes=1 << 24, steps=5000)
@@ -115,12 +116,7 @@ def import_or_refuse(path: Path) -> NnefError | None:
 
 def mutations(data: bytes, seed: int, count: int) -> Iterator[bytes]:
     """Copies of `data` with bytes changed, inserted, removed, swapped or repeated."""
-    rng = random.Random(seed)
-    for _ in range(count):
-        changed = bytearray(data)
-        for _ in range(rng.choice((1, 1, 1, 2, 4))):
-            _mutate(changed, rng)
-        yield bytes(changed)
+    return damaged_copies(data, seed, count, _mutate)
 
 
 def _mutate(data: bytearray, rng: random.Random) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.helpers.mutations import damaged_copies
 from tests.helpers.tflite.write import model, operator, operator_code, subgraph, tensor, write
 
 
@@ -71,12 +72,7 @@ def rich_model() -> bytes:
 
 def mutations(data: bytes, seed: int, count: int) -> Iterator[bytes]:
     """Copies of `data` with bytes changed, inserted, removed or repeated."""
-    rng = random.Random(seed)
-    for _ in range(count):
-        changed = bytearray(data)
-        for _ in range(rng.choice((1, 1, 1, 2, 4))):
-            _mutate(changed, rng)
-        yield bytes(changed)
+    return damaged_copies(data, seed, count, _mutate)
 
 
 def _mutate(data: bytearray, rng: random.Random) -> None:
