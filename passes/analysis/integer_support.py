@@ -10,7 +10,7 @@ from nnefc.ops.core.window_arithmetic import Window
 from nnefc.ops.tools.convolution import window_of
 from nnefc.passes.analysis.blocked_support import MAX_PLANE, MAX_RANK, in_reach
 from nnefc.passes.analysis.known_data import KnownValues
-from nnefc.symbolic.integers import is_symbolic
+from nnefc.symbolic.integers import largest
 
 CODES: Final = (DType.UINT8, DType.INT8)
 LONGEST_BLOCK: Final = 16
@@ -53,13 +53,11 @@ def convolution_reason(op: Op, known: KnownValues) -> str | None:
 
 def _window_reason(op: Op, window: Window) -> str | None:
     """Why there is no kernel for the window of a convolution."""
-    if is_symbolic((*window.input, *window.output)):
-        return "extents vary"
     if op.attributes["border"] != "constant" and any(map(any, window.padding)):
         return f"the border is '{op.attributes['border']}'"
     # groups that are no whole blocks may be summed together
     layout = Blocked(LONGEST_BLOCK, window.reach(), 1)
-    if max(math.prod(window.output), window.volume) > MAX_PLANE or not in_reach(
+    if largest([math.prod(window.output), window.volume]) > MAX_PLANE or not in_reach(
         window.input, op.inputs[0].type.dims[1], layout
     ):
         return "planes are too large"

@@ -13,7 +13,6 @@ from nnefc.ops.internal.code_sums import PLAIN
 from nnefc.passes.analysis.code_parameters import CodeParameters, code_parameters, scaled
 from nnefc.passes.analysis.known_data import KnownValues
 from nnefc.passes.op_queries import replace
-from nnefc.symbolic.integers import is_symbolic
 
 ON_CODES = {spec.name: name for name, spec in PLAIN.items()}
 """The operations on codes, by the names of those on reals."""
@@ -51,16 +50,15 @@ class SumCodes:
 
 def float_reason(op: Op, codes: CodeParameters) -> str | None:
     """Why a sum of codes is computed in floats; None if it need not be."""
-    dims = op.inputs[0].type.shape
-    if dims is None or is_symbolic(dims):
-        return "extents vary"
-    volume = op.output.type.volume
-    reduced = math.prod(dims) // max(volume, 1)
-    terms = math.prod(op.attributes["size"]) if op.name == "box" else reduced
+    dims, attributes = op.inputs[0].type.dims, op.attributes
+    if op.name == "box":
+        terms = math.prod(attributes["size"])
+    else:
+        terms = math.prod(dims[axis] for axis in attributes["axes"])
     low, high = code_limits(codes.dtype)
     if terms * max(high - codes.zero, codes.zero - low) > EXACT:
         return "sums are not exact in float32"
-    return None if volume else "there are no results"
+    return None if op.output.type.volume else "there are no results"
 
 
 def _sum_codes(graph: Graph, op: Op, codes: CodeParameters) -> None:

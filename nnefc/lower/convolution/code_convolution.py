@@ -25,7 +25,7 @@ from nnefc.lower.context import Lowering
 from nnefc.lower.convolution.direct import by_groups
 from nnefc.ops.core.border_taps import leaves_out_border
 from nnefc.ops.core.broadcast import align
-from nnefc.ops.core.window_arithmetic import Window, convolution_groups
+from nnefc.ops.core.window_arithmetic import Padding, Window, convolution_groups
 from nnefc.ops.extended.integer_products import OPERANDS
 from nnefc.ops.extended.quantized import code_limits
 from nnefc.ops.internal.read_requantization import requantization_of
@@ -91,6 +91,15 @@ class CodeConvolution:
         return DType.INT32
 
     @property
+    def reads_border(self) -> bool:
+        """Whether all outputs read all taps, also in the border.
+
+        Sums start with the products of the border that they leave out, which only known extents
+        tell.
+        """
+        return is_symbolic((*self.window.input, *self.window.output))
+
+    @property
     def kind(self) -> WordKind:
         """What the words of x are: codes of 8 bits, or in 16 bits."""
         return "pairs" if str(self.x.dtype) == WIDE else "codes"
@@ -110,7 +119,6 @@ class CodeConvolution:
 def read_code_convolution(lower: Lowering, op: Op) -> CodeConvolution:
     """The operands of `op`: filter, zero points and terms of the requantization are known."""
     window = window_of(op)
-    assert not is_symbolic((*window.input, *window.output)), "starts of runs need known extents"
     x, y = read_blocked(lower, op.inputs[0]), write_blocked(lower, op.output)
     assert str(x.dtype) == host().codes and x.layout.block % WORD_CODES == 0
     assert y.layout.block == lanes_of("int32")
@@ -121,8 +129,7 @@ def read_code_convolution(lower: Lowering, op: Op) -> CodeConvolution:
     )
     outputs = groups * digits[0].shape[1]
     assert op.attributes["border"] == "constant" or not any(map(any, window.padding))
-    reach = (window if window.reverse else window.clipped()).reach()
-    reads_halo = x.layout.has_halo and any(map(any, reach))
+    reads_halo = x.layout.has_halo and any(map(any, reach_of_codes(window)))
     assert not reads_halo or leaves_out_border(window) or x.layout.fill == int(x_zero)
     result = _result(op.attributes["expression"])
 
@@ -165,6 +172,12 @@ def read_code_convolution(lower: Lowering, op: Op) -> CodeConvolution:
     return CodeConvolution(
         x, y, window, groups, digits, int(x_zero), ending, bias, terms, bounds, added
     )
+
+
+def reach_of_codes(window: Window) -> Padding:
+    """How far beyond the input a convolution of codes reads."""
+    varies = is_symbolic((*window.input, *window.output))
+    return (window if window.reverse or varies else window.clipped()).reach()
 
 
 def _residual(result: Result | None) -> Residual | None:

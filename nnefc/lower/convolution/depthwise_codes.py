@@ -20,12 +20,13 @@ from nnefc.kernels.convolution.depthwise_codes import (
 from nnefc.kernels.vector.dot_words import WORD_CODES, word_dot
 from nnefc.lower.blocked import plane_pieces
 from nnefc.lower.context import Lowering
-from nnefc.lower.convolution.code_convolution import CodeConvolution
+from nnefc.lower.convolution.code_convolution import CodeConvolution, reach_of_codes
 from nnefc.lower.convolution.depthwise import taps_of_row
 from nnefc.lower.partition import ceil_div
 from nnefc.program.tables.depthwise import RowWeights, depthwise_pieces, tap_orders
 from nnefc.program.tables.phases import whole_axes
 from nnefc.support.machine_model import MACS_PER_NS
+from nnefc.symbolic.traced_array import traced_call
 
 Array = npt.NDArray[Any]
 
@@ -36,8 +37,7 @@ RESULT_STEPS = 6
 def lower_depthwise_codes(lower: Lowering, conv: CodeConvolution) -> None:
     x, y, window = conv.x, conv.y, conv.window
     assert x.layout.block == y.layout.block
-    reach = (window if window.reverse else window.clipped()).reach()
-    assert x.layout.fill == conv.x_zero or not any(map(any, reach))
+    assert x.layout.fill == conv.x_zero or not any(map(any, reach_of_codes(window)))
     _, outputs, inputs = conv.filter.shape[:3]
     taps = taps_of_row(window)
     taps = taps if taps <= LONGEST_ROW else 1
@@ -49,7 +49,7 @@ def lower_depthwise_codes(lower: Lowering, conv: CodeConvolution) -> None:
     at = plane_pieces.Weights(lower.table(weights), weights.shape[1])
     planes = x.plane, y.plane, (conv.residual or y).plane
     whole = whole_axes(window)
-    pieces, table = depthwise_pieces(window, taps, row.heights, rows, *planes, whole)
+    pieces, table = traced_call(depthwise_pieces, window, taps, row.heights, rows, *planes, whole)
     dots = window.volume // taps * ceil_div(taps, row.pixels) * row.words
     dots *= len(conv.digits)
     if window.reverse:

@@ -30,9 +30,10 @@ from nnefc.lower.convolution.direct_launches import (
 from nnefc.lower.convolution.direct_tables import pixel_table
 from nnefc.lower.partition import ceil_div, units_per_tile
 from nnefc.program.program import Ref
-from nnefc.program.tables.direct import tap_runs
+from nnefc.program.tables.direct import tap_runs, used_as_text, whole_run, with_digits
 from nnefc.program.tables.phases import Phase, phases, pixels_of, tap_grid
 from nnefc.support.machine_model import VECTOR_ITEMS_PER_NS
+from nnefc.symbolic.traced_array import length, traced_call
 
 Array = npt.NDArray[Any]
 
@@ -87,12 +88,22 @@ def _launch_phase(lower: Lowering, conv: CodeConvolution, phase: Phase) -> None:
     taps = tuple(tuple(number for number, _ in tap) for tap in tap_grid(phase))
     step, inputs = conv.x.layout.entry, conv.filter.shape[2]
     depth = ceil_div(inputs, step) * len(taps) if taps else 1
-    runs, entries = tap_runs(phase, conv.x.plane, 0, inputs, depth, by_taps=False)
-    starts = _starts(conv, taps, runs, entries)
-    filter_, digits = conv.filter, len(conv.digits)
-    if digits > 1 and taps:
+    filter_, digits = conv.filter, len(conv.digits) if taps else 1
+    used = None if digits == 1 else _used(conv, taps)
+    runs: Any
+    entries: Any
+    if conv.reads_border:
+        of_digits = "" if used is None else used_as_text(used)
+        runs, entries = traced_call(whole_run, phase, conv.x.plane, inputs, of_digits)
+        starts = _starts_of(conv, taps, [range(len(taps))])
+    else:
+        runs, entries = tap_runs(phase, conv.x.plane, 0, inputs, depth, by_taps=False)
+        ends = runs[:, 2:].tolist()
+        starts = _starts_of(conv, taps, [entries[a:b, 1] % max(len(taps), 1) for a, b in ends])
+        if used is not None:
+            runs, entries = with_digits(runs, entries, used)
+    if used is not None:
         filter_ = np.stack(conv.digits, -1)
-        runs, entries = _with_digits(runs, entries, _used(conv, taps))
         taps = tuple((*tap, digit) for digit in range(digits) for tap in taps)
         depth *= digits
     tables = {"taps": lower.table(entries), "runs": lower.table(runs)}
@@ -108,7 +119,7 @@ def _launch_phase(lower: Lowering, conv: CodeConvolution, phase: Phase) -> None:
             "starts": lower.table(_panels(conv, channels, starts)),
             "scale": lower.table(scale),
         }
-        _launch(lower, conv, phase, channels, tables, (depth, len(runs)))
+        _launch(lower, conv, phase, channels, tables, (depth, length(runs)))
 
 
 def _used(conv: CodeConvolution, taps: Sequence[tuple[int, ...]]) -> Array:
@@ -120,25 +131,6 @@ def _used(conv: CodeConvolution, taps: Sequence[tuple[int, ...]]) -> Array:
     padded = np.zeros((ceil_div(len(used), step) * step, *used.shape[1:]), np.bool_)
     padded[: len(used)] = used
     return np.any(padded.reshape(-1, step, *used.shape[1:]), 1)
-
-
-def _with_digits(runs: Array, entries: Array, used: Array) -> tuple[Array, Array]:
-    """Runs and entries that list an entry of the reduction for each digit that has weights.
-
-    An entry of a digit is numbered as a tap of its own.
-    """
-    _, digits, taps = used.shape
-    records: list[list[int]] = []
-    parts: list[Array] = []
-    first = 0
-    for pixel, end, start, stop in runs.tolist():
-        offsets, numbers = entries[start:stop].T
-        each = [numbers // taps * taps * digits + d * taps + numbers % taps for d in range(digits)]
-        every = np.stack([np.tile(offsets, digits), np.concatenate(each)], 1)
-        mine = every[used.reshape(-1)[every[:, 1]]]
-        parts.append(mine[np.argsort(mine[:, 1])])
-        records.append([pixel, end, first, first := first + len(mine)])
-    return np.array(records, np.int32), np.concatenate(parts).astype(np.int32)
 
 
 def _of_slice(conv: CodeConvolution, channels: ChannelSlice, items: Array, axis: int) -> Array:
@@ -158,8 +150,13 @@ def _panels(conv: CodeConvolution, channels: ChannelSlice, items: Array) -> Arra
     return padded.reshape(*part.shape[:-1], panels.count, panels.width)
 
 
-def _starts(conv: CodeConvolution, taps: Sequence[Any], runs: Array, entries: Array) -> Array:
-    """int32 [runs, groups * outputs]: biases less x_zero times the weights that a run reads."""
+def _starts_of(
+    conv: CodeConvolution, taps: Sequence[Any], runs: Sequence[Sequence[int] | Array]
+) -> Array:
+    """int32 [runs, groups * outputs]: biases less x_zero times the weights that a run reads.
+
+    `runs`: the taps that they read.
+    """
     outputs = conv.bias.size
     if not taps:
         return np.broadcast_to(conv.bias, (1, outputs))
@@ -167,8 +164,8 @@ def _starts(conv: CodeConvolution, taps: Sequence[Any], runs: Array, entries: Ar
     sums = np.stack([weights[(..., *tap)].sum(axis=2, dtype=np.int64) for tap in taps])
     of_taps = sums.reshape(len(taps), outputs)
     rows: list[Array] = []
-    for _, _, first, end in runs.tolist():
-        read = np.unique(entries[first:end, 1] % len(taps))
+    for each in runs:
+        read = np.unique(np.asarray(each))
         rows.append(conv.bias - conv.x_zero * of_taps[read].sum(axis=0))
     return np.stack(rows).astype(np.int32)
 
@@ -193,9 +190,11 @@ def _launch(
         **tables,
         bounds=lower.table(conv.bounds),
         y=Ref(y.at.buffer, y.at.offset + first * y.plane_bytes, writes=True),
-        y_pixels=pixel_table(lower, y, outputs, phase, conv.x),
+        y_pixels=pixel_table(lower, y, outputs, phase, conv.x, whole=conv.reads_border),
         residual=Ref(residual.at.buffer, residual.at.offset + first * residual.plane_bytes),
-        residual_pixels=pixel_table(lower, residual, outputs, phase, conv.x),
+        residual_pixels=pixel_table(
+            lower, residual, outputs, phase, conv.x, whole=conv.reads_border
+        ),
         y_batch=y.batch_bytes,
         y_group=group_blocks * y.plane_bytes,
         y_plane=y.plane_bytes,

@@ -45,6 +45,10 @@ class DirectConvolution:
         return self.register_epilogue.accumulator
 
     @property
+    def reads_border(self) -> bool:
+        return False
+
+    @property
     def multiplies_halves(self) -> bool:
         """Whether tiles multiply words of two bfloat16, over the whole depth."""
         return self.x.dtype.is_half

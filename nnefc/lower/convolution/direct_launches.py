@@ -62,6 +62,11 @@ class Products(Protocol):
     def accumulator(self) -> DType: ...
 
     @property
+    def reads_border(self) -> bool:
+        """Whether all outputs read all taps, also in the border."""
+        ...
+
+    @property
     def weight_bytes(self) -> int:
         """Bytes of a packed weight."""
         ...
@@ -107,10 +112,13 @@ def input_fields(lower: Lowering, conv: Products, phase: Phase, groups: range) -
     """Parameters for reading x; outputs without taps read zeros, since x may hold infinities."""
     x, inputs = conv.x, conv.filter.shape[2]
     if tap_count(phase):
+        table = pixel_table(
+            *(lower, x, tuple(axis.inputs for axis in phase), phase, x), whole=conv.reads_border
+        )
         skipped = groups.start * inputs // x.layout.block * x.plane_bytes
         return {
             "x": replace(x.at, offset=x.at.offset + skipped),
-            "x_pixels": pixel_table(lower, x, tuple(axis.inputs for axis in phase), phase, x),
+            "x_pixels": table,
             "x_batch": x.batch_bytes,
             "x_group": groups.step * inputs // x.layout.block * x.plane_bytes,
         }

@@ -11,11 +11,18 @@ from nnefc.symbolic.traced_array import traced_call
 
 
 def pixel_table(
-    lower: Lowering, tensor: Tensor, grid: tuple[Progression, ...], phase: Phase, x: Tensor
+    lower: Lowering,
+    tensor: Tensor,
+    grid: tuple[Progression, ...],
+    phase: Phase,
+    x: Tensor,
+    *,
+    whole: bool = False,
 ) -> Ref:
     """Memory with the byte offsets of the pixels of a grid in a plane, in the order of the runs.
 
-    `phase`: the outputs that the pixels belong to; x: the input of the convolution.
+    `phase`: the outputs that the pixels belong to; x: the input of the convolution; `whole`:
+    whether there is one run, which reads all taps.
     """
-    (offsets,) = traced_call(grid_offsets, tensor.plane, grid, phase, x.plane)
+    (offsets,) = traced_call(grid_offsets, tensor.plane, grid, phase, x.plane, whole)
     return lower.table(offsets)

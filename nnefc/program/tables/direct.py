@@ -130,9 +130,61 @@ def pixel_order(phase: Phase, x: Plane) -> npt.NDArray[np.int64] | None:
 
 @traceable
 def grid_offsets(
-    plane: Plane, grid: tuple[Progression, ...], phase: Phase, x: Plane
+    plane: Plane, grid: tuple[Progression, ...], phase: Phase, x: Plane, whole: bool
 ) -> tuple[Offsets]:
-    """Byte offsets of the pixels of a grid, which belong to the outputs of a phase, in a plane."""
+    """Byte offsets of the pixels of a grid, which belong to the outputs of a phase, in a plane.
+
+    `whole`: whether they are in the order of `whole_run`.
+    """
     check_items(pixels_of(phase))
-    offsets, order = plane.offsets(*(row.numbers for row in grid)), pixel_order(phase, x)
+    offsets = plane.offsets(*(row.numbers for row in grid))
+    order = None if whole else pixel_order(phase, x)
     return (offsets if order is None else offsets[order],)
+
+
+@traceable
+def whole_run(phase: Phase, x: Plane, channels: int, used: str) -> tuple[Offsets, Offsets]:
+    """(runs, taps) of one run, which reads all taps, also in the border.
+
+    `used`: of `used_as_text`, for weights of several digits; else empty.
+    """
+    entries = _entry_offsets(phase, x, 0, channels).ravel()
+    runs = np.array([[0, pixels_of(phase), 0, len(entries)]], np.int32)
+    table = np.stack([entries, np.arange(len(entries), dtype=np.int32)], 1)
+    return (runs, table) if not used else with_digits(runs, table, _used_of_text(used))
+
+
+Used = npt.NDArray[np.bool_]
+"""[steps, digits, taps]: whether an entry of the reduction has weights in a digit."""
+
+
+def with_digits(runs: Offsets, entries: Offsets, used: Used) -> tuple[Offsets, Offsets]:
+    """Runs and entries that list an entry of the reduction for each digit that has weights.
+
+    An entry of a digit is numbered as a tap of its own.
+    """
+    _, digits, taps = used.shape
+    records: list[list[int]] = []
+    parts: list[Offsets] = []
+    first = 0
+    for pixel, end, start, stop in runs.tolist():
+        offsets, numbers = entries[start:stop].T
+        each = [numbers // taps * taps * digits + d * taps + numbers % taps for d in range(digits)]
+        every = np.stack([np.tile(offsets, digits), np.concatenate(each)], 1)
+        mine = every[used.reshape(-1)[every[:, 1]]]
+        parts.append(mine[np.argsort(mine[:, 1])])
+        records.append([pixel, end, first, first := first + len(mine)])
+    return np.array(records, np.int32), np.concatenate(parts).astype(np.int32)
+
+
+def used_as_text(used: Used) -> str:
+    """`used` as a number that a program of symbols can have."""
+    return "x".join((*map(str, used.shape), np.packbits(used).tobytes().hex()))
+
+
+def _used_of_text(text: str) -> Used:
+    *shape, digits = text.split("x")
+    extents = tuple(map(int, shape))
+    check_items(*extents)
+    bits = np.unpackbits(np.frombuffer(bytes.fromhex(digits), np.uint8))
+    return bits[: math.prod(extents)].reshape(extents).astype(np.bool_)
