@@ -54,7 +54,8 @@ def float_reason(op: Op, codes: CodeParameters) -> str | None:
     if op.name == "box":
         terms = math.prod(attributes["size"])
     else:
-        terms = math.prod(dims[axis] for axis in attributes["axes"])
+        axes: tuple[int, ...] = attributes["axes"]
+        terms = math.prod(dims[axis] for axis in axes)
     low, high = code_limits(codes.dtype)
     if terms * max(high - codes.zero, codes.zero - low) > EXACT:
         return "sums are not exact in float32"
