@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -29,7 +29,8 @@ class Network:
     """A network whose container has been written.
 
     `inputs` are shapes by name, `outputs` the names of the results, in order.  `reals`: the folder
-    of the network in float32, if this is a quantized one.
+    of the network in float32, if this is a quantized one.  `precision`: the items that engines
+    multiply, float32 or bfloat16.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Network:
     inputs: dict[str, tuple[int, ...]]
     outputs: tuple[str, ...]
     reals: Path | None = None
+    precision: Literal["float32", "bfloat16"] = "float32"
 
     def file(self, name: str) -> Path:
         """The path of a file that is converted from the container."""

@@ -59,6 +59,8 @@ class Comparison:
     network: Network
     threads: int
     engines: dict[str, Measured]
+    reals: Measured | None = None
+    """nnefc on the network in float32, measured in turns with the engines."""
 
     @property
     def ours(self) -> Measured | None:
@@ -88,42 +90,57 @@ def compare(
     rounds: int,
     turn: float,
     tolerance: float = TOLERANCE,
+    reals: Network | None = None,
     progress: Progress = lambda _: None,
 ) -> Comparison:
     """Convert, load, check and measure a network; failures of engines are recorded.
 
     `rounds`: turns of each engine; `turn`: seconds of a turn; `tolerance`: the largest allowed
-    difference of a result, relative to the largest output.
+    difference of a result, relative to the largest output.  `reals`: the network in float32, which
+    nnefc also runs; its results are not compared.
     """
     measurements = {name: Measured(name, tolerance=tolerance) for name in engines}
+    ours = Measured(OURS) if reals else None
     arrays = network.arrays()
     with ExitStack() as stack:
-        workers: dict[str, Worker] = {}
-        for name, measured in measurements.items():
+
+        def start(network: Network, measured: Measured) -> Worker | None:
             try:
-                workers[name] = _start(name, network, threads, arrays, measured, stack, progress)
+                name = measured.engine
+                return _start(name, network, threads, arrays, measured, stack, progress)
             except EngineError as error:
                 measured.failure = str(error)
+                return None
+
+        started = {name: start(network, each) for name, each in measurements.items()}
+        workers = {name: worker for name, worker in started.items() if worker}
+        other = start(reals, ours) if reals and ours else None
         progress("comparing results")
         _check(workers, measurements)
+        pairs = [(worker, measurements[name]) for name, worker in workers.items()]
+        if other and ours:
+            pairs.append((other, ours))
         for i in range(rounds):
-            for name, worker in workers.items():
-                if measurements[name].failure:
-                    continue
-                progress(f"{i + 1}/{rounds} {name}")
-                time.sleep(PAUSE)
-                try:
-                    measurements[name].turns.append(worker.call("measure", turn, 100_000))
-                except EngineError as error:
-                    measurements[name].failure = str(error)
-                    measurements[name].turns.clear()
-        for name, worker in workers.items():
-            measured = measurements[name]
+            for worker, measured in pairs:
+                progress(f"{i + 1}/{rounds} {measured.engine}")
+                _take_turn(worker, measured, turn)
+        for worker, measured in pairs:
             if not measured.failure:
                 before, peak, resident = worker.call("memory")
                 measured.memory_before, measured.memory_peak = before, peak
                 measured.memory_resident = resident
-    return Comparison(network, threads, measurements)
+    return Comparison(network, threads, measurements, ours)
+
+
+def _take_turn(worker: Worker, measured: Measured, turn: float) -> None:
+    if measured.failure:
+        return
+    time.sleep(PAUSE)
+    try:
+        measured.turns.append(worker.call("measure", turn, 100_000))
+    except EngineError as error:
+        measured.failure = str(error)
+        measured.turns.clear()
 
 
 def _start(

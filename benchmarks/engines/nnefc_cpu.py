@@ -36,7 +36,8 @@ class Nnefc(Engine):
         if network.archive.suffix == ".onnx":
             call, self._model = _of_file(network, threads, arrays)
         else:
-            call = self._model = nnefc.compile(import_graph(network), threads=threads)
+            graph, precision = import_graph(network), network.precision
+            call = self._model = nnefc.compile(graph, threads=threads, precision=precision)
         self.arena = self._model.arena_bytes
         return lambda: call(*inputs)
 
@@ -75,7 +76,7 @@ def _of_file(
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", nnefc.NnefWarning)
-        model = nnefc.compile(network.archive, threads=threads)
+        model = nnefc.compile(network.archive, threads=threads, precision=network.precision)
     if isinstance(model, DynamicModel):
         return model, model.for_shapes({name: array.shape for name, array in arrays.items()})
     assert isinstance(model, CompiledModel)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Container
 from importlib import import_module
-from typing import Any
+from typing import Any, Final
 
 from benchmarks.artifacts import ONNX, Network, require
 from benchmarks.engines.engine_interface import Array, Call, Engine
 
+_HINTS: Final = {"float32": "f32", "bfloat16": "bf16"}
+
 
 class OpenVino(Engine):
-    """OpenVINO's CPU plugin, configured for latency and float32."""
+    """OpenVINO's CPU plugin, configured for latency and the precision of the network."""
 
     name = "openvino"
     title = "OpenVINO"
@@ -48,7 +50,7 @@ class OpenVino(Engine):
             "PERFORMANCE_HINT": "LATENCY",
             "NUM_STREAMS": "1",
             "INFERENCE_NUM_THREADS": str(threads),
-            "INFERENCE_PRECISION_HINT": "f32",
+            "INFERENCE_PRECISION_HINT": _HINTS[network.precision],
             "ENABLE_CPU_PINNING": "NO",
             "ENABLE_HYPER_THREADING": "YES",
         }

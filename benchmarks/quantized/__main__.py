@@ -1,9 +1,11 @@
-"""Compare nnefc with other engines on quantized networks, and with its own float32.
+"""Compare nnefc with other engines on reduced networks, and with its own float32.
 
     python -m benchmarks.quantized --models resnet50,bert --threads 1,2 --json run.json
+    python -m benchmarks.quantized --precision bfloat16 --models vit,bert --threads 1,2
     NNEFC_ISA=x86-64-v3 python -m benchmarks.quantized --engines nnefc
 
-Codes may round otherwise, so that results are only compared roughly.
+A reduced network is quantized, or multiplies bfloat16.  Engines may round otherwise, so that
+results are only compared roughly.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import json as json_module
 import sys
+from enum import StrEnum
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
@@ -21,7 +24,7 @@ from rich.table import Table
 
 from benchmarks import arguments, artifacts, report
 from benchmarks.artifacts import Network
-from benchmarks.measure import OURS, Comparison, Measured, compare
+from benchmarks.measure import Comparison, Measured, compare
 from benchmarks.peers import about
 from benchmarks.progress import with_progress
 from benchmarks.quantized.files import Method, quantized
@@ -41,34 +44,40 @@ NETWORKS: Final = {
     "lstm": (Method.DYNAMIC,),
 }
 """Networks of the zoo, and how they are quantized."""
-_ENGINES: Final = "nnefc,onnxruntime,openvino,mnn,litert"
+
+
+class Precision(StrEnum):
+    """The items that a network multiplies instead of float32."""
+
+    CODES = "codes"
+    BFLOAT16 = "bfloat16"
+
+
+ENGINES: Final = {
+    Precision.CODES: "nnefc,onnxruntime,openvino,mnn,litert",
+    Precision.BFLOAT16: "nnefc,openvino,torch",
+}
 """nnefc, onnxruntime and OpenVINO read the quantized file itself; the others have their own."""
-TOLERANCE: Final = 0.3
+TOLERANCE: Final = {Precision.CODES: 0.3, Precision.BFLOAT16: 0.1}
 """Largest allowed difference of a result, relative to the largest output: roundings add up."""
 
 
 class Job(NamedTuple):
+    """One measurement; `method`: how the network is quantized, None for bfloat16."""
+
     network: str
-    method: Method
+    method: Method | None
     threads: int
-
-
-class Measurement(NamedTuple):
-    """The engines on the codes of a network, and nnefc on its reals directly afterwards."""
-
-    codes: Comparison
-    reals: Comparison
-
-    @property
-    def gain(self) -> float | None:
-        """How much longer the reals take in nnefc, by the fastest runs."""
-        codes, reals = self.codes.ours, self.reals.ours
-        return reals.summary.least / codes.summary.least if codes and reals else None
 
 
 def main(
     models: Annotated[str, typer.Option(help="Networks; commas between.")] = ",".join(NETWORKS),
-    engines: arguments.Engines = _ENGINES,
+    precision: Annotated[
+        Precision, typer.Option(help="Quantized networks, or float32 ones in bfloat16.")
+    ] = Precision.CODES,
+    engines: Annotated[
+        str | None, typer.Option(help="Engines (default: all with this precision); commas between.")
+    ] = None,
     threads: arguments.ThreadCounts = "1",
     rounds: arguments.Rounds = 15,
     turn: arguments.Turn = 0.15,
@@ -80,11 +89,12 @@ def main(
     ] = "",
     models_dir: arguments.ModelsDir = None,
 ) -> None:
-    """Measure engines on quantized networks alternately."""
+    """Measure engines on reduced networks alternately."""
     from nnefc.runtime.machine.roofline import measure_roofline
 
     names = arguments.known_of(models, "--models", NETWORKS)
-    chosen = arguments.known_of(engines, "--engines", _ENGINES.split(","))
+    known = ENGINES[precision]
+    chosen = arguments.known_of(engines or known, "--engines", known.split(","))
     counts = arguments.counts_of(threads, "--threads")
     for option, path in (("--json", json), ("--table", table)):
         arguments.check_writable(path, option)
@@ -93,19 +103,25 @@ def main(
         if find_spec(package) is None:
             raise arguments.fail(f"{package} is not installed: nnefc[bench]")
     folder = arguments.models_folder(models_dir)
-    jobs = [Job(name, each, n) for n in counts for name in names for each in NETWORKS[name]]
+    jobs = [
+        Job(name, method, count)
+        for count in counts
+        for name in names
+        for method in (NETWORKS[name] if precision is Precision.CODES else (None,))
+    ]
     machines = {count: measure_roofline(count, 0.5) for count in counts}
-    measured: list[Measurement] = []
+    measured: list[Comparison] = []
     for job, tell in with_progress(jobs, lambda job: f"{job.network} x{job.threads}", errors):
         tell("quantizing")
         reals = artifacts.prepare(job.network, folder, small=small)
         times: dict[str, Any] = {"rounds": rounds, "turn": turn, "progress": tell}
-        codes = compare(
-            quantized(reals, job.method), chosen, job.threads, tolerance=TOLERANCE, **times
+        reduced, ours = _reduced(reals, job.method)
+        each = compare(
+            *(reduced, chosen, job.threads), tolerance=TOLERANCE[precision], reals=ours, **times
         )
-        measured.append(Measurement(codes, compare(_onnx(reals), [OURS], job.threads, **times)))
-        errors.print(report.line(codes))
-    facts = report.facts([each.codes for each in measured], machines, about(rounds, turn))
+        measured.append(each)
+        errors.print(report.line(each))
+    facts = report.facts(measured, machines, about(rounds, turn))
     facts["gains"] = [_gain(each) for each in measured]
     if add:
         facts = _joined([*(json_module.loads(path.read_text()) for path in earlier), facts])
@@ -124,9 +140,14 @@ def main(
         raise arguments.fail("nothing could be compared")
 
 
-def _onnx(network: Network) -> Network:
-    """The network as an ONNX file in float32, as quantized ones are."""
-    return dataclasses.replace(network, archive=artifacts.require(network, artifacts.ONNX))
+def _reduced(network: Network, method: Method | None) -> tuple[Network, Network]:
+    """(the reduced network, the one in float32 from a file of the same format)"""
+    if method is None:
+        halves = Precision.BFLOAT16.value
+        title = f"{network.title}, {halves}"
+        return dataclasses.replace(network, title=title, precision=halves), network
+    file = artifacts.require(network, artifacts.ONNX)
+    return quantized(network, method), dataclasses.replace(network, archive=file)
 
 
 def _joined(reports: list[report.Facts]) -> report.Facts:
@@ -134,16 +155,21 @@ def _joined(reports: list[report.Facts]) -> report.Facts:
     return {**report.joined(reports), "gains": list(gains.values())}
 
 
-def _gain(each: Measurement) -> dict[str, Any]:
-    reals, codes = each.reals.ours, each.codes.ours
+def _gain(each: Comparison) -> dict[str, Any]:
+    """Fastest calls and memory of nnefc on the network in float32 and on the reduced one."""
+    reals = each.reals if each.reals and each.reals.turns else None
+    reduced = each.ours
     return {
-        "network": each.codes.network.title,
-        "threads": each.codes.threads,
+        "network": each.network.title,
+        "threads": each.threads,
         "float32_ms": 1e3 * reals.summary.least if reals else None,
-        "codes_ms": 1e3 * codes.summary.least if codes else None,
-        "gain": each.gain,
+        "reduced_ms": 1e3 * reduced.summary.least if reduced else None,
+        "gain": reals.summary.least / reduced.summary.least if reals and reduced else None,
+        "gain_of_medians": reals.summary.median / reduced.summary.median
+        if reals and reduced
+        else None,
         "float32_bytes": _growth(reals),
-        "codes_bytes": _growth(codes),
+        "reduced_bytes": _growth(reduced),
     }
 
 
@@ -154,17 +180,17 @@ def _growth(measured: Measured | None) -> int | None:
 
 _TITLE: Final = "nnefc: fastest calls in milliseconds, and MB of a loaded network"
 _GAINS: Final = [
-    *("network", "threads", "float32", "codes", "float32 ÷ codes"),
-    *("float32 MB", "codes MB", "codes ÷ float32"),
+    *("network", "threads", "float32", "reduced", "float32 ÷ reduced", "of medians"),
+    *("float32 MB", "reduced MB", "reduced ÷ float32"),
 ]
 
 
 def _rows(facts: report.Facts) -> list[list[str]]:
     rows: list[list[str]] = []
     for each in facts["gains"]:
-        reals, codes = each["float32_bytes"], each["codes_bytes"]
-        times = [each["float32_ms"], each["codes_ms"], each["gain"]]
-        sizes = [reals / 1e6, codes / 1e6, codes / reals] if reals and codes else [None] * 3
+        reals, reduced = each["float32_bytes"], each["reduced_bytes"]
+        times = [each[key] for key in ("float32_ms", "reduced_ms", "gain", "gain_of_medians")]
+        sizes = [reals / 1e6, reduced / 1e6, reduced / reals] if reals and reduced else [None] * 3
         cells = ("–" if number is None else f"{number:.2f}" for number in (*times, *sizes))
         rows.append([each["network"], str(each["threads"]), *cells])
     return rows

@@ -5,21 +5,27 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
+import numpy as np
 import onnx
 
 from benchmarks import artifacts
 from benchmarks.measure import compare
-from benchmarks.quantized.__main__ import NETWORKS
+from benchmarks.quantized.__main__ import ENGINES, NETWORKS, Precision
 from benchmarks.quantized.files import Method, quantized
+from benchmarks.worker import Worker
 from benchmarks.zoo import ZOO
+from nnefc.kernels.target.isa import host
 
 
 def kinds(path: Path) -> set[str]:
@@ -61,6 +67,35 @@ def test_a_softmax_at_the_end_has_no_codes(tmp_path: Path) -> None:
     graph = onnx.load(made.archive).graph
     (softmax,) = (node for node in graph.node if node.op_type == "Softmax")
     assert softmax.output[0] == graph.output[0].name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ENGINES[Precision.BFLOAT16].split(","))
+def test_engines_multiply_bfloat16(engine: str, tmp_path: Path) -> None:
+    if find_spec(engine) is None:
+        pytest.skip(f"{engine} is not installed")
+    if engine == "nnefc" and not (host().bfloat16_dot or host().matrix_dot):
+        pytest.skip("this machine has no products of bfloat16")
+    network = artifacts.prepare("vit", tmp_path, small=True)
+    halves = replace(network, precision="bfloat16")
+    results: list[np.ndarray[Any, Any]] = []
+    for each in (network, halves):
+        with closing(Worker(engine, 1)) as worker:
+            worker.call("convert", each)
+            worker.call("load", each, 1, each.arrays())
+            results.append(worker.call("outputs")["output"])
+    assert results[0].shape == results[1].shape == (1, 1000)
+    error = np.abs(results[0] - results[1]).max() / np.abs(results[0]).max()
+    assert 1e-4 < error < 0.1
+
+
+def test_float32_is_measured_in_turns(tmp_path: Path) -> None:
+    network = artifacts.prepare("mlp", tmp_path, small=True)
+    compared = compare(network, ["nnefc"], 1, reals=network, rounds=2, turn=0.0)
+    assert compared.reals
+    assert len(compared.reals.turns) == 2
+    assert list(compared.engines) == ["nnefc"]
+    assert compared.reals.memory_resident > compared.reals.memory_before > 0
 
 
 @pytest.mark.slow
