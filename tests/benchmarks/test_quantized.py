@@ -89,6 +89,7 @@ def test_engines_multiply_bfloat16(engine: str, tmp_path: Path) -> None:
     assert 1e-4 < error < 0.1
 
 
+@pytest.mark.slow
 def test_float32_is_measured_in_turns(tmp_path: Path) -> None:
     network = artifacts.prepare("mlp", tmp_path, small=True)
     compared = compare(network, ["nnefc"], 1, reals=network, rounds=2, turn=0.0)
