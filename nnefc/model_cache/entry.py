@@ -236,7 +236,7 @@ def require_known_operations(graph: Graph) -> None:
     from nnefc.ir.graph import walk
     from nnefc.ops import custom
 
-    if any(custom.spec(op.name) for op in walk(graph)):
+    if any(map(custom.spec, {*graph.declarations, *(op.name for op in walk(graph))})):
         raise NotCacheable("custom operations may compute something else the next time")
 
 

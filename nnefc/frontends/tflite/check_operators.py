@@ -14,7 +14,7 @@ from nnefc.support.errors import Diagnostics, Place
 
 _NO_DEFINITION: Final = "it has no definition that converters write today"
 _REFUSED: Final[dict[str, str]] = {
-    CUSTOM: "custom operators have no definition in the file",
+    CUSTOM: "register it with @nnefc.operation(...)",
     "CALL": _NO_DEFINITION,
     "CONCAT_EMBEDDINGS": _NO_DEFINITION,
     "DELEGATE": "delegates are no part of files",
@@ -50,6 +50,8 @@ def _count_unknown(subgraph: Subgraph, unknown: Counter[tuple[str, str, str]]) -
     for operator in subgraph.operators:
         node = node_of(subgraph, operator.index)
         newest, name = newest_version(operator.name), operator.name
+        if name == CUSTOM and find(node) is not None:
+            continue
         if name not in operators():
             hint = _REFUSED.get(name, "")
             unknown[f"operator {operator.full_name}", "", hint] += 1

@@ -12,6 +12,7 @@ its inputs and outputs.  An operator may have several functions, for different i
 from __future__ import annotations
 
 import inspect
+import re
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,11 +21,13 @@ from importlib import import_module
 from pkgutil import walk_packages
 from typing import Any, Final, TypeVar
 
+from nnefc.formats.tflite.enumerations import CUSTOM
 from nnefc.formats.tflite.model import Operator as OperatorOfFile
 from nnefc.formats.tflite.model import Tensor
 from nnefc.formats.tflite.schema import schema
 from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError, integers, operand
 from nnefc.frontends.tflite import operators as operator_modules
+from nnefc.ops import custom
 
 Integers = tuple[int, ...]
 """The annotation of an input of known integers."""
@@ -38,6 +41,8 @@ ANY: Final = (
     *("UINT32", "UINT64", "FLOAT64", "BFLOAT16"),
 )
 """Item types of operators that only move items."""
+OF_USERS: Final = "*"
+"""The name of the custom operator that calls functions of users."""
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -73,6 +78,8 @@ class Operator:
     """Empty for an operator that has no tensors."""
     typed_by: int
     """The input whose item type is one of `types`."""
+    is_custom: bool = False
+    """Whether `name` is that of a custom operator."""
 
     @property
     def parameters(self) -> Parameters:
@@ -100,6 +107,7 @@ class Parameters:
 
 
 _operators: dict[str, list[Operator]] = {}
+_custom: dict[str, Operator] = {}
 
 
 def operator(
@@ -118,6 +126,22 @@ def operator(
     return register
 
 
+def custom_operator(name: str) -> Callable[[_Function], _Function]:
+    """Register a function for the custom operator `name`; it reads its options itself."""
+
+    def register(function: _Function) -> _Function:
+        _custom[name] = Operator(name, function, "", (), 0, is_custom=True)
+        return function
+
+    return register
+
+
+def custom_operators() -> Mapping[str, Operator]:
+    """The custom operators that nnefc has, by name."""
+    _load()
+    return _custom
+
+
 def operators() -> Mapping[str, Sequence[Operator]]:
     """All functions by the names of operators."""
     _load()
@@ -125,11 +149,24 @@ def operators() -> Mapping[str, Sequence[Operator]]:
 
 
 def find(node: Node) -> Operator | None:
-    """The function for an operator with the item types of its inputs; None if there is none."""
+    """The function for an operator with the item types of its inputs; None if there is none.
+
+    Raises NnefError if a package that registers operations cannot be imported.
+    """
+    if node.operator.name == CUSTOM:
+        custom.load_entry_points()
+        code = node.operator.custom_code
+        is_of_user = custom.spec(identifier(code)) is not None
+        return custom_operators().get(OF_USERS if is_of_user else code)
     for each in operators().get(node.operator.name, ()):
         if type_of(node, each.typed_by) in (each.types or ("",)):
             return each
     return None
+
+
+def identifier(code: str) -> str:
+    """The name under which a custom operator is registered: other characters are `_`."""
+    return re.sub(r"\W", "_", code, flags=re.ASCII)
 
 
 def type_of(node: Node, index: int) -> str:

@@ -49,6 +49,8 @@ class Case:
     version: int = 1
     codes: dict[int, dict[str, Any]] = field(default_factory=dict[int, dict[str, Any]])
     """Quantization by position among inputs and outputs."""
+    custom_options: bytes | None = None
+    """The options of a custom operator, which `name` is then the name of."""
 
     def __str__(self) -> str:
         return self.name
@@ -92,8 +94,12 @@ def content_of(case: Case) -> bytes:
         tensors.append(tensor(shape, type_, f"t{len(tensors)}", **more))
     free = [places[i] for i, each in enumerate(case.inputs) if isinstance(each, np.ndarray)]
     node = operator(0, places, results, case.options, **case.values)
+    code = operator_code(case.name if case.custom_options is None else "CUSTOM", case.version)
+    if case.custom_options is not None:
+        node["custom_options"] = case.custom_options
+        code["custom_code"] = case.name
     graph = subgraph(tensors, [node], free, results)
-    return write(model([operator_code(case.name, case.version)], [graph], buffers))
+    return write(model([code], [graph], buffers))
 
 
 def packed_nibbles(array: Array) -> bytes:

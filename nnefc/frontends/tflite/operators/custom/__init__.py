@@ -1,0 +1,1 @@
+"""Custom operators that converters write."""
