@@ -41,7 +41,7 @@ def quantize(
         threads: Threads that run the model on the samples; None: all usable CPUs.
         progress: Called as `progress(done, total, label)` before each sample, and at the end.
         strict: As for `import_model`; not with a graph.
-        options: `activations`, `observer`, `percentile`, `keep`, `signal_to_noise`,
+        options: `activations`, `observer`, `percentile`, `keep`, `measure`, `signal_to_noise`,
             `correct_bias`, `equalise`, `mean`, `std`, `layout`: see `QuantizeOptions`; and those of
             `compile`, not with a graph.
 
@@ -74,12 +74,13 @@ def _config(options: QuantizeOptions, data: object, threads: int | None) -> Quan
         options.get("observer", "mean-square"),
         options.get("percentile"),
         keep=options.get("keep", ()),
+        measure=options.get("measure"),
         signal_to_noise=options.get("signal_to_noise"),
         correct_bias=options.get("correct_bias", False),
         equalise=options.get("equalise", False),
         threads=threads,
     )
-    repeats = config.correct_bias or config.signal_to_noise is not None
+    repeats = config.correct_bias or config.chooses_layers
     if repeats and isinstance(data, Iterator):
         raise NnefError.of(
             "quantization/samples",

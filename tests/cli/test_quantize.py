@@ -1,5 +1,8 @@
 """`nnefc quantize`, as a user types it."""
 
+# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
+# (arrays of any type)
+
 from __future__ import annotations
 
 import json
@@ -55,6 +58,9 @@ def test_noise_is_that_of_onnxruntime(cli: Cli, tmp_path: Path) -> None:
     codes = by_onnxruntime(tmp_path / "q.onnx", images)
     expected = 10 * np.log10(np.sum(reals**2) / np.sum((codes - reals) ** 2))
     rows = {each["layer"]: each for each in facts["layers"]}
+    classes = float(np.mean(reals.argmax(1) == codes.argmax(1)))
+    assert rows["probabilities"]["agreement"] == pytest.approx(classes)
+    assert rows["probabilities"]["measure"] == "top-1"
     assert list(rows) == ["conv1", "conv2", "conv3", "scores", "probabilities"]
     assert rows["probabilities"]["signal_to_noise"] == pytest.approx(expected, abs=0.5)
     assert rows["probabilities"]["operation"] == "output"
@@ -138,6 +144,31 @@ def test_layers_stay_reals(cli: Cli, tmp_path: Path) -> None:
     assert "quantization/keep" in shown.err
 
 
+@pytest.mark.parametrize("measure", ["cosine", "psnr"])
+def test_layers_stay_for_a_bound_in_percent(cli: Cli, tmp_path: Path, measure: str) -> None:
+    """The loss of the written file is that of onnxruntime, and within the bound."""
+    images = np.load(HELD_OUT)["images"][:12, None, None] / np.float32(16)
+    np.save(tmp_path / "images.npy", images[:, 0])
+    options = ("--data", tmp_path / "images.npy", "--measure", measure, "-o", tmp_path / "q.onnx")
+    every = json.loads(cli("quantize", DIGITS, *options, "--json").out)["layers"]
+    bound = every[-1]["loss_percent"] / 2
+    shown = cli("quantize", DIGITS, *options, "--keep", f"{bound:.9f}%", "--json")
+    layers = json.loads(shown.out)["layers"]
+    assert 0 < sum(each.get("quantized", False) for each in layers) < 4
+    assert layers[-1]["loss_percent"] <= bound
+    assert cli("convert", DIGITS, "-o", tmp_path / "f.onnx").status == 0
+    a = by_onnxruntime(tmp_path / "f.onnx", images).astype(np.float64)
+    b = by_onnxruntime(tmp_path / "q.onnx", images).astype(np.float64)
+    if measure == "cosine":
+        lengths = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
+        loss = 100 * float(np.mean(1 - np.sum(a * b, axis=1) / lengths))
+    else:
+        loss = 100 * float(np.sqrt(np.mean((a - b) ** 2)) / np.ptp(a))
+    assert layers[-1]["loss_percent"] == pytest.approx(loss, rel=0.05)
+    shown = cli("quantize", DIGITS, *options, "--keep", f"{bound:.9f}%")
+    assert f" {measure} " in shown.out
+
+
 def test_biases_are_corrected(cli: Cli, tmp_path: Path) -> None:
     options = ("--data", IMAGES, "-o", tmp_path / "q.onnx", "--correct-bias")
     assert cli("quantize", DIGITS, *options).status == 0
@@ -168,7 +199,8 @@ def test_a_page_has_bars_for_every_layer(cli: Cli, tmp_path: Path) -> None:
         ratio = layer["signal_to_noise"]
         (bar,) = row[3].iter("div")
         assert bar.get("style") == f"width: {100 * min(ratio / 60, 1):.1f}%"
-        assert row[6].text == ("reals" if layer.get("quantized") is False else row[6].text)
+        assert row[7].text == ("reals" if layer.get("quantized") is False else row[7].text)
+    assert rows[-1][4].text == "top-1 100 %"
     (conv2,) = facts["layers"][1]["activations"]
     # of the values, 5 % are left out at each end; half of them are 0, the first code
     assert 0.02 < conv2["saturated"] < 0.06

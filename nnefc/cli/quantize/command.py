@@ -77,7 +77,7 @@ def quantize(
 
     The table has a row for each layer and output: the ranges of the operands that became codes, and
     the ratio of signal to noise in decibels, measured on the samples. The noise of a layer
-    includes that of the layers before it.
+    includes that of the layers before it. Outputs also have the measure that --keep 0.5% limits.
 
     Examples:
 
@@ -86,6 +86,8 @@ def quantize(
         nnefc quantize net.nnef.tgz -d pictures/ --mean 0.5 --std 0.25 -o net-int8.nnef.tgz
 
         nnefc quantize net.onnx --symbol N=1 -d x.npz --observer entropy -o net-int8.onnx --json
+
+        nnefc quantize net.onnx --data samples/ --keep 0.5% -o net-int8.onnx
 
         nnefc quantize net.onnx --data samples/ --signal-to-noise 30 -o net-int8.onnx
 

@@ -37,8 +37,20 @@ Percentile = Annotated[
 Keep = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="LAYER",
-        help="Leave a layer of the table as it is; repeatable.",
+        metavar="LAYER|P%",
+        help="Leave a layer of the table as it is; repeatable. With a percentage such as 0.5%, "
+        "leave the layers that cost most accuracy, as few as possible, so that each output loses "
+        "at most so much by its measure. That runs the model once for each layer.",
+    ),
+]
+MeasureName = Annotated[
+    str | None,
+    choice(
+        "--measure",
+        ["top-1", "cosine", "psnr"],
+        "How each output is compared with that of the model of reals: the part with the same first "
+        "class, the cosine, or the root mean square error as a part of the range (default: by the "
+        "kind of output).",
     ),
 ]
 SignalToNoise = Annotated[
@@ -75,6 +87,7 @@ class ChoiceOptions:
     observer: Observer = "mean-square"
     percentile: Percentile = None
     keep: Keep = None
+    measure: MeasureName = None
     signal_to_noise: SignalToNoise = None
     correct_bias: CorrectBias = False
     equalise: Equalise = False
@@ -88,6 +101,7 @@ class ChoiceOptions:
             self.observer,
             self.percentile,
             keep=self.keep or (),
+            measure=self.measure,
             signal_to_noise=self.signal_to_noise,
             correct_bias=self.correct_bias,
             equalise=self.equalise,

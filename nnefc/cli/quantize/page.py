@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any, Final
 
-from nnefc.cli.quantize.report import decibels, summary
+from nnefc.cli.quantize.report import agreement_text, decibels, summary
 from nnefc.cli.support.html_page import Bar, html_table, page
 
 MOST_DECIBELS: Final = 60.0
 """The ratio whose bar has the whole width."""
 _COLUMNS: Final = [
-    *("layer", "operation", "signal to noise", "", "saturated", "", "operand", "values"),
-    *("scale", "zero point"),
+    *("layer", "operation", "signal to noise", "", "agreement", "saturated", "", "operand"),
+    *("values", "scale", "zero point"),
 ]
 
 
@@ -30,11 +30,11 @@ def _rows(layer: Mapping[str, Any]) -> list[list[Any]]:
     ratio: float = layer["signal_to_noise"]
     length = 0.0 if math.isnan(ratio) else min(ratio, MOST_DECIBELS) / MOST_DECIBELS
     first: list[Any] = [layer["layer"], layer["operation"], decibels(ratio)]
-    first.append(Bar(length, decibels(ratio)))
+    first += [Bar(length, decibels(ratio)), agreement_text(layer)]
     operands = [_operand(each) for each in layer["activations"]]
     kept = "" if layer.get("quantized", True) else "reals"
     rest = operands or [["", "", kept, "", "", ""]]
-    return [first + rest[0], *(["", "", "", "", *each] for each in rest[1:])]
+    return [first + rest[0], *(["", "", "", "", "", *each] for each in rest[1:])]
 
 
 def _operand(facts: Mapping[str, Any]) -> list[Any]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from nnefc.cli.support.printing import console, count, print_table, size, table
 
 if TYPE_CHECKING:
+    from nnefc.driver.quantize.agreement import Agreement
     from nnefc.driver.quantize.config import QuantizeConfig
     from nnefc.driver.quantize.layer_noise import LayerNoise
     from nnefc.driver.quantize.quantize_graph import Quantized
@@ -35,12 +36,24 @@ def quantized_facts(
                 "operation": row.operation,
                 **({} if row.operation == "output" else {"quantized": not row.kept}),
                 "signal_to_noise": row.noise.decibels,
+                **_agreement(row.agreement),
                 "activations": [
                     _activation(quantized, value) for value in row.activations if not row.kept
                 ],
             }
             for row in rows
         ],
+    }
+
+
+def _agreement(agreement: Agreement | None) -> dict[str, Any]:
+    """How far an output agrees with that of the model of reals."""
+    if agreement is None:
+        return {}
+    return {
+        "measure": agreement.measure,
+        "agreement": agreement.value,
+        "loss_percent": agreement.loss,
     }
 
 
@@ -63,7 +76,7 @@ def _activation(quantized: Quantized, value: Value) -> dict[str, Any]:
 def print_quantized(facts: Mapping[str, Any]) -> None:
     """Print a row for each layer and output, and what was written."""
     out = console()
-    numeric = ["scale", "zero point", "signal to noise"]
+    numeric = ["scale", "zero point", "signal to noise", "agreement"]
     view = table("layer", "operation", "values", *numeric, numeric=numeric)
     for row in facts["layers"]:
         operands = row["activations"]
@@ -75,6 +88,7 @@ def print_quantized(facts: Mapping[str, Any]) -> None:
             ", ".join(f"{each['scale']:.4g}" for each in operands),
             ", ".join(str(each["zero_point"]) for each in operands),
             decibels(row["signal_to_noise"]),
+            agreement_text(row),
         )
     print_table(out, view, optional=["values", "zero point", "scale"])
     for line in summary(facts):
@@ -89,6 +103,19 @@ def summary(facts: Mapping[str, Any]) -> list[str]:
         f"wrote {facts['output']}: {facts['format']}, weights {size(after)} instead of "
         f"{size(before)}",
     ]
+
+
+def agreement_text(row: Mapping[str, Any]) -> str:
+    """The measure of an output and its value; empty for layers."""
+    match row.get("measure"):
+        case "top-1":
+            return f"top-1 {100 * row['agreement']:.4g} %"
+        case "cosine":
+            return f"cosine {row['agreement']:.5f}"
+        case "psnr":
+            return f"psnr {decibels(row['agreement'])}"
+        case _:
+            return ""
 
 
 def decibels(ratio: float) -> str:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Final, Literal, NamedTuple, cast, get_args
 
+from nnefc.driver.quantize.agreement import Measure
 from nnefc.options.arguments import check_flags, check_threads
 from nnefc.options.import_config import IMPORT_OPTIONS, ImportOptions
 from nnefc.support.errors import Diagnostic, NnefError
@@ -28,8 +29,14 @@ class QuantizeOptions(ImportOptions, total=False):
     divergence, "mean-square" (default) has the least mean square error."""
     percentile: float | None
     """For the observer "percentile": the percentage of values in the range; default: 99.99."""
-    keep: Iterable[str]
-    """Names of layers that stay reals: the names of their results."""
+    keep: str | Iterable[str]
+    """Layers that stay reals: names of their results, or a bound such as "0.5%", or both.  With a
+    bound, the layers that cost most accuracy stay, as few as possible, so that every output loses
+    at most so much by its `measure`.  The model runs on the samples once for each layer."""
+    measure: Measure | None
+    """What a bound in `keep` limits: "top-1" the part of the samples with another first class,
+    "cosine" 1 - cosine, "psnr" the root mean square error as a part of the range.  None (default):
+    "top-1" for class scores, "cosine" for embeddings and sequences, "psnr" for pictures."""
     signal_to_noise: float | None
     """The least ratio of every output in decibels: the layers that make the most noise stay reals,
     as few as possible.  The model runs on the samples once for each layer."""
@@ -65,6 +72,10 @@ class QuantizeConfig(NamedTuple):
     """For the observer "percentile": the percentage of items in the range."""
     keep: tuple[str, ...] = ()
     """Names of layers that stay as they are."""
+    most_loss: float | None = None
+    """The largest loss of each output in percent; None: any."""
+    measure: Measure | None = None
+    """How losses are measured; None: by the kind of output."""
     signal_to_noise: float | None = None
     """The least ratio of each output in decibels; None: any."""
     correct_bias: bool = False
@@ -82,6 +93,7 @@ class QuantizeConfig(NamedTuple):
         percentile: object = None,
         *,
         keep: object = (),
+        measure: object = None,
         signal_to_noise: object = None,
         correct_bias: object = False,
         equalise: object = False,
@@ -96,10 +108,11 @@ class QuantizeConfig(NamedTuple):
         choices = {
             "activations": (activations, get_args(Activations)),
             "observer": (observer, get_args(ObserverName)),
+            "measure": (measure, (None, *get_args(Measure))),
         }
         for name, (value, known) in choices.items():
             if value not in known:
-                listed = ", ".join(map(repr, known))
+                listed = ", ".join(repr(each) for each in known if each)
                 message = f"{name} = {value!r}: must be one of {listed}"
                 problems.append(Diagnostic("input/argument", message))
         percent = PERCENTILE if percentile is None else _number(percentile)
@@ -109,26 +122,30 @@ class QuantizeConfig(NamedTuple):
         if percentile is not None and observer != "percentile":
             message = f"percentile = {percentile!r}: only for the observer 'percentile'"
             problems.append(Diagnostic("input/argument", message))
-        names = _names(keep)
-        if names is None:
-            message = f"keep = {keep!r}: expected names of layers"
-            problems.append(Diagnostic("input/argument", message, hint="for example ['conv1']"))
         ratio = None if signal_to_noise is None else _number(signal_to_noise)
         if ratio is not None and not math.isfinite(ratio):
             message = f"signal_to_noise = {signal_to_noise!r}: expected a number of decibels"
             problems.append(Diagnostic("input/argument", message))
+        names, most_loss = _kept(keep, ratio, problems)
         if problems:
             raise NnefError(problems)
         return cls(
             cast("Activations", activations),
             cast("ObserverName", observer),
             percent,
-            names or (),
+            names,
+            most_loss,
+            cast("Measure | None", measure),
             ratio,
             bool(correct_bias),
             bool(equalise),
             count,
         )
+
+    @property
+    def chooses_layers(self) -> bool:
+        """Whether a bound tells how many layers stay."""
+        return self.signal_to_noise is not None or self.most_loss is not None
 
 
 def _number(value: object) -> float:
@@ -136,6 +153,34 @@ def _number(value: object) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
     return math.nan
+
+
+def _kept(
+    keep: object, ratio: float | None, problems: list[Diagnostic]
+) -> tuple[tuple[str, ...], float | None]:
+    """The names of layers, and the bound in percent."""
+    texts = (keep,) if isinstance(keep, str) and keep.endswith("%") else _names(keep)
+    if texts is None:
+        message, hint = f"keep = {keep!r}: expected names of layers", "for example ['conv1']"
+        problems.append(Diagnostic("input/argument", message, hint=f"{hint} or '0.5%'"))
+        return (), None
+    bounds = [text for text in texts if text.endswith("%")]
+    percents = [_percent(text) for text in bounds]
+    if not all(0 <= percent < 100 for percent in percents):
+        message = f"keep = {keep!r}: a bound must be at least 0% and below 100%"
+        problems.append(Diagnostic("input/argument", message))
+    if len(bounds) + (ratio is not None) > 1:
+        message = f"keep = {keep!r}: only one bound can choose the layers that stay"
+        problems.append(Diagnostic("input/argument", message))
+    return tuple(text for text in texts if text not in bounds), min(percents, default=None)
+
+
+def _percent(text: str) -> float:
+    """The number before a percent sign; NaN for other texts."""
+    try:
+        return float(text.removesuffix("%"))
+    except ValueError:
+        return math.nan
 
 
 def _names(value: object) -> tuple[str, ...] | None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
+from nnefc.driver.quantize.agreement import agreements_of
 from nnefc.driver.quantize.config import QuantizeConfig
 from nnefc.driver.quantize.layers import Layer, comparable_results, layers_of
 from nnefc.driver.quantize.noise import Noise
@@ -38,38 +41,62 @@ def sensitive_layers(
     config: QuantizeConfig,
     progress: Progress | None = None,
 ) -> set[Layer]:
-    """The layers that must stay reals so that each output has the ratio of `config`.
+    """The layers that must stay reals so that each output is within the bound of `config`.
 
     Each layer is quantized alone first.  Then as few layers as possible are kept, in the order of
-    the noise that they make alone; their number is found by bisection.
+    the loss, then of the noise, that they make alone; their number is found by bisection.
 
     Raises NnefError `quantization/keep` if no layer could be quantized, and for a graph without a
     result that can be compared.
     """
     if not comparable_results(graph):
-        message = "only a run tells the extents of all results, so they have no signal to noise"
+        message = "only a run tells the extents of all results, so they cannot be compared"
         raise NnefError.of("quantization/keep", message, hint="choose layers by their names")
-    search = _Search(graph, layers, choices, samples, config.threads, progress)
-    alone = {layer: search.ratio([layer]) for layer in layers}
-    ordered = sorted(layers, key=lambda layer: alone[layer])
+    search = _Search(graph, layers, choices, samples, config, progress)
+    alone = {layer: search.measured([layer]) for layer in layers}
+    ordered = sorted(layers, key=lambda layer: (-alone[layer].loss, alone[layer].ratio))
+    if config.most_loss is None:
+        ordered.sort(key=lambda layer: alone[layer].ratio)
     least, most = 0, len(ordered)
     while least < most:
         middle = (least + most) // 2
-        if search.ratio(ordered[middle:]) >= (config.signal_to_noise or 0.0):
+        if search.measured(ordered[middle:]).is_within(config):
             most = middle
         else:
             least = middle + 1
     if progress is not None:
         progress(search.runs, search.runs, "layers")
     if least == len(ordered):
-        best = f"{ordered[-1].name} alone gives {alone[ordered[-1]]:.1f} dB"
-        message = f"no layer can be quantized with {config.signal_to_noise:g} dB: {best}"
-        raise NnefError.of("quantization/keep", message)
+        raise NnefError.of("quantization/keep", _refusal(ordered[-1], alone, config))
     return set(ordered[:least])
 
 
+def _refusal(best: Layer, alone: Mapping[Layer, _Measured], config: QuantizeConfig) -> str:
+    """Why no layer can be quantized; `best`: the layer that costs least."""
+    if config.most_loss is None:
+        bound, reached = f"{config.signal_to_noise:g} dB", f"{alone[best].ratio:.1f} dB"
+    else:
+        bound, reached = f"{config.most_loss:g}%", f"{alone[best].loss:.3g}%"
+    return f"no layer can be quantized with {bound}: {best.name} alone gives {reached}"
+
+
+class _Measured(NamedTuple):
+    """The worst of all outputs of a graph."""
+
+    ratio: float
+    """The least ratio of signal to noise in decibels."""
+    loss: float
+    """The largest loss in percent; infinite for NaN."""
+
+    def is_within(self, config: QuantizeConfig) -> bool:
+        """Whether the bound of `config` holds."""
+        if config.most_loss is not None:
+            return self.loss <= config.most_loss
+        return self.ratio >= (config.signal_to_noise or 0.0)
+
+
 class _Search:
-    """Measures the noise of graphs in which some layers are quantized."""
+    """Measures graphs in which some layers are quantized."""
 
     def __init__(
         self,
@@ -77,32 +104,38 @@ class _Search:
         layers: Sequence[Layer],
         choices: Choices,
         samples: Samples,
-        threads: int | None,
+        config: QuantizeConfig,
         progress: Progress | None,
     ) -> None:
         self._graph = graph
         self._choices = choices
         self._samples = samples
-        self._threads = threads
+        self._config = config
         self._progress = progress
         self._total = len(layers) + len(layers).bit_length()
         self._results = comparable_results(graph)
-        self._reals = runner(graph, [graph.outputs[i] for i in self._results], threads)
+        self._reals = runner(graph, [graph.outputs[i] for i in self._results], config.threads)
         self.runs = 0
         """The number of graphs that were measured."""
 
-    def ratio(self, quantized: Sequence[Layer]) -> float:
-        """The least ratio of the outputs in decibels, with only these layers quantized."""
+    def measured(self, quantized: Sequence[Layer]) -> _Measured:
+        """The noise and the loss of the outputs, with only these layers quantized."""
         if self._progress is not None:
             self._progress(self.runs, max(self._total, self.runs + 1), "layers")
         self.runs += 1
         names = {layer.op.output for layer in quantized}
         kept = {layer.op.output for layer in layers_of(self._graph)} - names
         graph, _ = rewrite(self._graph, self._choices, kept)
-        codes = runner(graph, [graph.outputs[i] for i in self._results], self._threads)
+        threads = self._config.threads
+        codes = runner(graph, [graph.outputs[i] for i in self._results], threads)
         noises = [Noise() for _ in self._results]
+        agreements = agreements_of(self._graph, self._config.measure)
         for arrays in self._samples:
-            for noise, real, code in zip(noises, self._reals(arrays), codes(arrays), strict=True):
+            pairs = zip(self._reals(arrays), codes(arrays), strict=True)
+            for noise, agreement, (real, code) in zip(noises, agreements, pairs, strict=True):
                 noise.add(real, code)
+                agreement.add(real, code)
         # an output that is always 0 in both has no ratio
-        return min((n.decibels for n in noises if n.signal or n.noise), default=float("inf"))
+        ratio = min((n.decibels for n in noises if n.signal or n.noise), default=math.inf)
+        losses = [each.loss for each in agreements]
+        return _Measured(ratio, math.inf if any(map(math.isnan, losses)) else max(losses))

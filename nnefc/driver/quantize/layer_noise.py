@@ -1,10 +1,11 @@
-"""The signal-to-noise ratio of each layer of a quantized graph."""
+"""The signal-to-noise ratio of each layer of a quantized graph, and the agreement of results."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from operator import length_hint
 
+from nnefc.driver.quantize.agreement import Agreement, agreements_of
 from nnefc.driver.quantize.layers import comparable_results, layers_of
 from nnefc.driver.quantize.noise import Noise
 from nnefc.driver.quantize.observe import Samples, runner
@@ -25,6 +26,8 @@ class LayerNoise:
     kept: bool
     """Whether the layer stays as it is."""
     noise: Noise
+    agreement: Agreement | None = None
+    """How far a result of the graph agrees with that of the graph of reals."""
 
 
 def layer_noise(
@@ -57,7 +60,9 @@ def layer_noise(
     ]
     results = comparable_results(quantized.reals)
     names = quantized.reals.output_names
-    rows += [LayerNoise(names[i], "output", (), False, Noise()) for i in results]
+    agreements = agreements_of(quantized.reals, quantized.config.measure)
+    for i, agreement in zip(results, agreements, strict=True):
+        rows.append(LayerNoise(names[i], "output", (), False, Noise(), agreement))
     values = [each.op.output for each in layers] + [quantized.reals.outputs[i] for i in results]
     reals = runner(quantized.reals, values, threads)
     codes = runner(quantized.graph, [quantized.twins[value] for value in values], threads)
@@ -67,6 +72,8 @@ def layer_noise(
             progress(number - 1, max(total, number), "samples")
         for row, expected, found in zip(rows, reals(arrays), codes(arrays), strict=True):
             row.noise.add(expected, found)
+            if row.agreement is not None:
+                row.agreement.add(expected, found)
     if progress is not None:
         progress(number, number, "samples")
     return rows

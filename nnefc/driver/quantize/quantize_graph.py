@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from nnefc.driver.quantize.agreement import agreements_of
 from nnefc.driver.quantize.bias_errors import bias_errors
 from nnefc.driver.quantize.codes import Parameters, parameters_of
 from nnefc.driver.quantize.config import QuantizeConfig
@@ -82,6 +83,7 @@ def quantize_graph(
     """
     require_quantizable(graph)
     reals = _reals(graph, config)
+    agreements_of(reals, config.measure)  # refuses a wrong measure
     layers = without_named(layers_of(reals), config.keep)
     values = list(activations_of(layers))
     histograms = observe(reals, values, samples, progress, config.threads)
@@ -97,7 +99,7 @@ def quantize_graph(
         errors = bias_errors(reals, layers, choices, samples, config.threads, progress)
         choices = choices._replace(bias_errors=errors)
     chosen = set(layers)
-    if config.signal_to_noise is not None:
+    if config.chooses_layers:
         chosen -= sensitive_layers(reals, layers, choices, samples, config, progress)
     kept = {layer.op.output for layer in layers_of(reals) if layer not in chosen}
     quantized, twins = rewrite(reals, choices, kept)
