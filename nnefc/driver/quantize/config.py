@@ -115,13 +115,7 @@ class QuantizeConfig(NamedTuple):
                 listed = ", ".join(repr(each) for each in known if each)
                 message = f"{name} = {value!r}: must be one of {listed}"
                 problems.append(Diagnostic("input/argument", message))
-        percent = PERCENTILE if percentile is None else _number(percentile)
-        if not 0 < percent <= 100:
-            message = f"percentile = {percentile!r}: must be above 0 and at most 100"
-            problems.append(Diagnostic("input/argument", message))
-        if percentile is not None and observer != "percentile":
-            message = f"percentile = {percentile!r}: only for the observer 'percentile'"
-            problems.append(Diagnostic("input/argument", message))
+        percent = _checked_percentile(percentile, observer, problems)
         ratio = None if signal_to_noise is None else _number(signal_to_noise)
         if ratio is not None and not math.isfinite(ratio):
             message = f"signal_to_noise = {signal_to_noise!r}: expected a number of decibels"
@@ -153,6 +147,18 @@ def _number(value: object) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
     return math.nan
+
+
+def _checked_percentile(percentile: object, observer: object, problems: list[Diagnostic]) -> float:
+    """The percentage of values in the range."""
+    percent = PERCENTILE if percentile is None else _number(percentile)
+    if not 0 < percent <= 100:
+        message = f"percentile = {percentile!r}: must be above 0 and at most 100"
+        problems.append(Diagnostic("input/argument", message))
+    if percentile is not None and observer != "percentile":
+        message = f"percentile = {percentile!r}: only for the observer 'percentile'"
+        problems.append(Diagnostic("input/argument", message))
+    return percent
 
 
 def _kept(
