@@ -85,8 +85,6 @@ def quantize(
 
         nnefc quantize net.nnef.tgz -d pictures/ --mean 0.5 --std 0.25 -o net-int8.nnef.tgz
 
-        nnefc quantize net.onnx --symbol N=1 -d x.npz --observer entropy -o net-int8.onnx --json
-
         nnefc quantize net.onnx --data samples/ --keep 0.5% -o net-int8.onnx
 
         nnefc quantize net.onnx --data samples/ --signal-to-noise 30 -o net-int8.onnx
