@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import of_rank
 from nnefc.frontends.common.values import Operand, OperatorError
+from nnefc.frontends.tflite.hybrid import (
+    Codes,
+    Matrix,
+    convolved,
+    matrix_products,
+    products,
+    weights_of,
+)
 from nnefc.frontends.tflite.operands import channels_first, channels_last
 from nnefc.frontends.tflite.operators.activations import activated
-from nnefc.frontends.tflite.registry import REALS, Integers, operator
+from nnefc.frontends.tflite.registry import REALS, Integers, Node, operator
 from nnefc.frontends.tflite.windows import Window
 
 
@@ -40,6 +49,7 @@ def conv_2d(
     fused_activation_function: int,
     dilation_w_factor: int,
     dilation_h_factor: int,
+    node: Node,
 ) -> Any:
     """input [n, h, w, c], filter [outputs, h, w, c / groups], bias [outputs]."""
     x = channels_first(make, input)
@@ -48,8 +58,10 @@ def conv_2d(
     dilation = dilation_h_factor, dilation_w_factor
     window = Window((height, width), (stride_h, stride_w), dilation)
     groups = group_count(depth, x.type.dims[1])
-    turned = make.transpose(filter, (0, 3, 1, 2))
-    return _convolved(make, x, turned, bias, window, padding, groups, fused_activation_function)
+    weights = weights_of(make, make.transpose(filter, (0, 3, 1, 2)), node.inputs[1])
+    if isinstance(weights, Codes):  # LiteRT rounds so
+        weights = replace(weights, asymmetric=len(weights.scales) > 1)
+    return _convolved(make, x, weights, bias, window, padding, groups, fused_activation_function)
 
 
 @operator("DEPTHWISE_CONV_2D", options="DepthwiseConv2DOptions", types=REALS)
@@ -65,6 +77,7 @@ def depthwise_conv_2d(
     fused_activation_function: int,
     dilation_w_factor: int,
     dilation_h_factor: int,
+    node: Node,
 ) -> Any:
     """input [n, h, w, c], filter [1, h, w, c * multiplier], bias [c * multiplier]."""
     x = channels_first(make, input)
@@ -73,15 +86,16 @@ def depthwise_conv_2d(
     dilation = dilation_h_factor, dilation_w_factor
     window = Window((height, width), (stride_h, stride_w), dilation)
     turned = make.transpose(filter, (3, 0, 1, 2))
+    weights = weights_of(make, turned, node.inputs[1], asymmetric=True)
     return _convolved(
-        make, x, turned, bias, window, padding, x.type.dims[1], fused_activation_function
+        make, x, weights, bias, window, padding, x.type.dims[1], fused_activation_function
     )
 
 
 def _convolved(
     make: OpBuilder,
     x: Operand,
-    filter: Operand,
+    filter: Matrix,
     bias: Operand | None,
     window: Window,
     padding: int,
@@ -89,16 +103,18 @@ def _convolved(
     activation: int,
 ) -> Any:
     """[n, h, w, outputs] of x [n, c, h, w] and a filter [outputs, c / groups, h, w]."""
-    y = make(
-        "conv",
-        x,
-        filter,
-        *bias_row(make, bias),
-        padding=window.padding(x.type.dims[2:], padding),
-        stride=window.stride,
-        dilation=window.dilation,
-        groups=groups,
-    )
+    attributes: dict[str, Any] = {
+        "padding": window.padding(x.type.dims[2:], padding),
+        "stride": window.stride,
+        "dilation": window.dilation,
+        "groups": groups,
+    }
+    if isinstance(filter, Codes):
+        y = convolved(make, x, filter, **attributes)
+        if bias is not None:
+            y = make("add", y, make.reshape(bias, (1, bias.type.volume, 1, 1)))
+    else:
+        y = make("conv", x, filter, *bias_row(make, bias), **attributes)
     return activated(make, channels_last(make, y), activation)
 
 
@@ -121,8 +137,12 @@ def transpose_conv(
     stride_w: int,
     stride_h: int,
     fused_activation_function: int,
+    node: Node,
 ) -> Any:
     """input [n, h, w, c], weights [outputs, h, w, c], bias [outputs]."""
+    if not weights.type.dtype.is_float:
+        message = f"{node.inputs[1]} has items of {weights.type.dtype} for reals"
+        raise OperatorError("tflite/unsupported", message)
     x = channels_first(make, input)
     _, height, width, _ = of_rank("deconv", "weights", weights, 4)
     extents = spatial_extents(output_shape)
@@ -155,12 +175,13 @@ def fully_connected(
     fused_activation_function: int,
     weights_format: int,
     keep_num_dims: bool,
+    asymmetric_quantize_inputs: bool,
+    node: Node,
 ) -> Any:
     """input [.., depth], weights [units, depth], bias [units]."""
     x, shape = rows_of(make, input, weights, weights_format, keep_num_dims=keep_num_dims)
-    if weights.type.dtype is not input.type.dtype:
-        raise OperatorError("tflite/unsupported", f"weights of {weights.type.dtype} for reals")
-    y = make("linear", x, weights, *bias_row(make, bias))
+    matrix = weights_of(make, weights, node.inputs[1], asymmetric=asymmetric_quantize_inputs)
+    y = linear(make, x, matrix, bias)
     return activated(make, make.reshape(y, shape), fused_activation_function)
 
 
@@ -181,8 +202,30 @@ def rows_of(
     return make.reshape(input, (rows, depth)), shape
 
 
+def linear(make: OpBuilder, x: Operand, weights: Matrix, bias: Operand | None) -> Operand:
+    """x W^T + b for x [rows, depth] and W [units, depth]."""
+    if not isinstance(weights, Codes):
+        return make("linear", x, weights, *bias_row(make, bias))
+    y = products(make, x, weights)
+    return y if bias is None else make("add", y, *bias_row(make, bias))
+
+
 @operator("BATCH_MATMUL", options="BatchMatMulOptions", types=REALS)
-def batch_matmul(make: OpBuilder, x: Operand, y: Operand, *, adj_x: bool, adj_y: bool) -> Any:
+def batch_matmul(
+    make: OpBuilder,
+    x: Operand,
+    y: Operand,
+    *,
+    adj_x: bool,
+    adj_y: bool,
+    asymmetric_quantize_inputs: bool,
+    node: Node,
+) -> Any:
     rank = max(x.type.rank, y.type.rank)
     a, b = (make.aligned_right(each, rank) for each in (x, y))
+    weights = weights_of(make, b, node.inputs[1], asymmetric=asymmetric_quantize_inputs)
+    if isinstance(weights, Codes):
+        turned = (*range(rank - 2), rank - 1, rank - 2)
+        rows = make.transpose(a, turned) if adj_x else a
+        return matrix_products(make, rows, weights, is_turned=adj_y)
     return make("matmul", a, b, transposeA=adj_x, transposeB=adj_y)

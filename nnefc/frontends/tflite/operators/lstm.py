@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
+from nnefc.formats.tflite.model import Tensor
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import of_rank
 from nnefc.frontends.common.operators.axes import slice_in_dim
 from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError
+from nnefc.frontends.tflite.hybrid import Matrix, items_of, reals_of, weights_of, with_items
 from nnefc.frontends.tflite.operators.activations import activated
 from nnefc.frontends.tflite.operators.layers import bias_row
 from nnefc.frontends.tflite.operators.recurrent import over_time, products, swapped
@@ -29,28 +32,41 @@ BASIC: Final = 1
 class Weights:
     """The weights of a layer; each is None if it is absent, or a tensor by gate."""
 
-    input: tuple[Operand | None, ...]
-    recurrent: tuple[Operand | None, ...]
+    input: tuple[Matrix | None, ...]
+    recurrent: tuple[Matrix | None, ...]
     peephole: tuple[Operand | None, ...]
     """Of the gates input, forget and output; None for the cell."""
     bias: tuple[Operand | None, ...]
-    projection: Operand | None
+    projection: Matrix | None
     projection_bias: Operand | None
     normalization: tuple[Operand | None, ...]
 
     @classmethod
-    def of(cls, given: tuple[Operand | None, ...]) -> Weights:
-        """The weights among the inputs of an operator, from input 1 on."""
-        every = (None, *given, *[None] * (24 - len(given)))
-        p = every[9:12]
+    def of(
+        cls,
+        make: OpBuilder,
+        given: Sequence[Operand | None],
+        tensors: Sequence[Tensor | None],
+        *,
+        asymmetric: bool,
+    ) -> Weights:
+        """The weights of a layer and their tensors, from input 1 of an operator on."""
+        every = [None, *given, *[None] * (24 - len(given))]
+        pairs = list(zip(given, tensors, strict=False))
+        matrices = [
+            None if x is None else weights_of(make, x, tensor, asymmetric=asymmetric)
+            for x, tensor in (*pairs[:8], *pairs[15:16])
+        ]
+        matrices += [None] * (9 - len(matrices))
+        p = [None if x is None else reals_of(make, x, tensor) for x, tensor in pairs[8:11]]
         return cls(
-            every[1:5],
-            every[5:9],
+            tuple(matrices[:4]),
+            tuple(matrices[4:8]),
             (p[0], p[1], None, p[2]),
-            every[12:16],
-            every[16],
+            tuple(every[12:16]),
+            matrices[8],
             every[17],
-            every[20:24],
+            tuple(every[20:24]),
         )
 
     @property
@@ -156,13 +172,14 @@ def sequence_lstm(
     proj_clip: float,
     time_major: bool,
     diagonal_recurrent_tensors: bool,
+    asymmetric_quantize_inputs: bool,
     node: Node,
 ) -> Any:
     """input [batch, time, depth], or [time, batch, depth] if `time_major`."""
     if diagonal_recurrent_tensors:
         raise OperatorError("tflite/unsupported", "diagonal recurrent tensors")
     of_rank("lstm", "input", input, 3)
-    weights, states = _weights_and_states(given)
+    weights, states = _weights_and_states(make, given, node, asymmetric=asymmetric_quantize_inputs)
     cell = Cell(fused_activation_function, cell_clip, proj_clip)
     x = swapped(make, input, swap=not time_major)
     y, after = _over_time(make, x, states, weights, cell)
@@ -194,7 +211,7 @@ def _over_time(
 
 def _captured(weights: Weights) -> tuple[list[Operand], Any]:
     """The weights that steps read, and a function that makes them of a list in this order."""
-    flat = [
+    flat: list[Matrix | None] = [
         *weights.recurrent,
         *weights.peephole,
         *weights.bias,
@@ -202,11 +219,11 @@ def _captured(weights: Weights) -> tuple[list[Operand], Any]:
         weights.projection_bias,
         *weights.normalization,
     ]
-    present = [each for each in flat if each is not None]
+    present = [items_of(each) for each in flat if each is not None]
 
     def restore(shared: list[Operand]) -> Weights:
         rest = iter(shared)
-        every = [None if each is None else next(rest) for each in flat]
+        every: list[Any] = [None if each is None else with_items(each, next(rest)) for each in flat]
         return Weights(
             weights.input,
             tuple(every[:4]),
@@ -220,11 +237,13 @@ def _captured(weights: Weights) -> tuple[list[Operand], Any]:
     return present, restore
 
 
-def _weights_and_states(given: tuple[Operand | None, ...]) -> tuple[Weights, list[Operand]]:
+def _weights_and_states(
+    make: OpBuilder, given: tuple[Operand | None, ...], node: Node, *, asymmetric: bool
+) -> tuple[Weights, list[Operand]]:
     """The weights and the two states among the inputs behind the first; raises OperatorError."""
     if len(given) < CELL_STATE:
         raise OperatorError("tflite/arguments", f"it has {1 + len(given)} inputs, not 20 or 24")
-    weights = Weights.of(given)
+    weights = Weights.of(make, given, node.inputs[1:], asymmetric=asymmetric)
     weights.check()
     states = [each for each in given[OUTPUT_STATE - 1 : CELL_STATE] if each is not None]
     if len(states) != 2:
@@ -248,6 +267,7 @@ def bidirectional_lstm(
     proj_clip: float,
     merge_outputs: bool,
     time_major: bool,
+    asymmetric_quantize_inputs: bool,
     node: Node,
 ) -> Any:
     """Two layers, one of which begins with the last step."""
@@ -261,7 +281,10 @@ def bidirectional_lstm(
     x = swapped(make, input, swap=not time_major)
     results: list[Operand] = []
     for i in range(2):
-        weights = Weights.of(given[i * _LAYER : (i + 1) * _LAYER])
+        own = slice(i * _LAYER, (i + 1) * _LAYER)
+        weights = Weights.of(
+            make, given[own], node.inputs[1:][own], asymmetric=asymmetric_quantize_inputs
+        )
         weights.check()
         y, after = _over_time(make, x, states[2 * i : 2 * i + 2], weights, cell, backwards=i > 0)
         for j, state in enumerate(after):
@@ -279,13 +302,14 @@ def lstm(
     cell_clip: float,
     proj_clip: float,
     kernel_type: int,
+    asymmetric_quantize_inputs: bool,
     node: Node,
 ) -> Any:
     """One step of a layer; the basic kernel has its states as inputs and outputs."""
     of_rank("lstm", "input", input, 2)
     if kernel_type == BASIC:
         return _basic(make, input, *given)
-    weights, states = _weights_and_states(given)
+    weights, states = _weights_and_states(make, given, node, asymmetric=asymmetric_quantize_inputs)
     cell = Cell(fused_activation_function, cell_clip, proj_clip)
     x = _inputs_of_gates(make, input, weights)
     y, after = _step(make, x, states, weights, cell)

@@ -10,8 +10,10 @@ from nnefc.frontends.common.operators.axes import normalize_axes, normalize_axis
 from nnefc.frontends.common.operators.indices import as_indices
 from nnefc.frontends.common.operators.indices import gather as gather_items
 from nnefc.frontends.common.values import Operand, OperatorError, integers, scalar
+from nnefc.frontends.tflite.hybrid import Codes, weights_of
 from nnefc.frontends.tflite.operators.activations import activated
 from nnefc.frontends.tflite.registry import ANY, NUMBERS, REALS, Integers, Node, operator
+from nnefc.ir import DType
 
 
 @operator("RESHAPE", options="ReshapeOptions", types=ANY)
@@ -219,7 +221,19 @@ def gather_nd(make: OpBuilder, input: Operand, indices: Operand) -> Any:
     return make("gather_nd", input, as_indices(make, indices))
 
 
-@operator("EMBEDDING_LOOKUP", types=REALS, typed_by=1)
-def embedding_lookup(make: OpBuilder, lookup: Operand, value: Operand) -> Any:
-    """Rows of `value`."""
-    return gather_items(make, value, lookup, 0)
+@operator("EMBEDDING_LOOKUP", types=(*REALS, "INT8", "UINT8", "INT4"), typed_by=1)
+def embedding_lookup(make: OpBuilder, lookup: Operand, value: Operand, node: Node) -> Any:
+    """Rows of `value`, whose codes become reals if the result has reals."""
+    rows = gather_items(make, value, lookup, 0)
+    if value.type.dtype.is_float or node.output.type != "FLOAT32":
+        return rows
+    weights = weights_of(make, value, node.inputs[1])
+    assert isinstance(weights, Codes)
+    scale = weights.scale(value.type.dims[0])
+    reals = make.cast(rows, DType.FLOAT32)
+    if scale.array.size > 1:
+        own = gather_items(make, make.reshape(scale, (scale.array.size,)), lookup, 0)
+        scale = make.reshape(own, (*own.type.dims, *(1,) * (value.type.rank - 1)))
+    else:
+        scale = make.reshape(scale, (1,) * reals.type.rank)
+    return make("mul", reals, scale)

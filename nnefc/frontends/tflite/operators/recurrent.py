@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from nnefc.frontends.common.loops import loop
@@ -10,8 +10,9 @@ from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import of_rank, of_rank_at_least
 from nnefc.frontends.common.operators.axes import slice_in_dim
 from nnefc.frontends.common.values import Operand, OperatorError
+from nnefc.frontends.tflite.hybrid import Matrix, items_of, reals_of, weights_of, with_items
 from nnefc.frontends.tflite.operators.activations import activated
-from nnefc.frontends.tflite.operators.layers import bias_row
+from nnefc.frontends.tflite.operators.layers import bias_row, linear
 from nnefc.frontends.tflite.registry import REALS, Node, operator
 
 Step = Callable[[OpBuilder, Operand, list[Operand], list[Operand]], list[Operand]]
@@ -49,15 +50,15 @@ def swapped(make: OpBuilder, x: Operand, *, swap: bool) -> Operand:
     return make.transpose(x, (1, 0, *range(2, x.type.rank))) if swap else x
 
 
-def products(make: OpBuilder, x: Operand, weights: Operand, bias: Operand | None = None) -> Operand:
+def products(make: OpBuilder, x: Operand, weights: Matrix, bias: Operand | None = None) -> Operand:
     """x W^T + b for x [.., depth] and W [units, depth]."""
     dims = of_rank_at_least("linear", "input", x, 1)
-    units, depth = of_rank("linear", "weights", weights, 2)
+    units, depth = of_rank("linear", "weights", items_of(weights), 2)
     if dims[-1] != depth:
-        message = f"input has shape {list(dims)}, weights {list(weights.type.dims)}"
+        message = f"input has shape {list(dims)}, weights {[units, depth]}"
         raise OperatorError("tflite/shape", message)
     rows = make.reshape(x, (x.type.volume // depth, depth))
-    y = make("linear", rows, weights, *bias_row(make, bias))
+    y = linear(make, rows, weights, bias)
     return make.reshape(y, (*dims[:-1], units))
 
 
@@ -71,37 +72,56 @@ def rnn(
     hidden_state: Operand,
     *,
     fused_activation_function: int,
+    asymmetric_quantize_inputs: bool,
     node: Node,
 ) -> Any:
     """activation(x W^T + h R^T + b), which is the next h."""
-    x = products(make, input, weights, bias)
-    sums = make("add", x, products(make, hidden_state, recurrent_weights))
+    own, recurrent = _matrices(
+        make, node, 1, weights, recurrent_weights, asymmetric=asymmetric_quantize_inputs
+    )
+    x = products(make, input, own, bias)
+    sums = make("add", x, products(make, hidden_state, recurrent))
     y = activated(make, sums, fused_activation_function)
     make.evaluator.assign(node.inputs[4], y)
     return y
 
 
+def _matrices(
+    make: OpBuilder, node: Node, first: int, *weights: Operand, asymmetric: bool
+) -> list[Matrix]:
+    """Weights that are the inputs from `first` on."""
+    return [
+        weights_of(make, each, node.inputs[first + i], asymmetric=asymmetric)
+        for i, each in enumerate(weights)
+    ]
+
+
 def _rnn_over_time(
     make: OpBuilder,
     inputs: Operand,
-    weights: Operand,
-    recurrent_weights: Operand,
+    matrices: Sequence[Matrix],
     bias: Operand,
     hidden_state: Operand,
     activation: int,
     *,
     backwards: bool = False,
 ) -> tuple[Operand, Operand]:
-    """Outputs [time, batch, units] for inputs [time, batch, depth], and the last state."""
+    """Outputs [time, batch, units] for inputs [time, batch, depth], and the last state.
+
+    `matrices`: weights of the input and of the state.
+    """
+    own, recurrent = matrices
 
     def step(
         within: OpBuilder, x: Operand, states: list[Operand], shared: list[Operand]
     ) -> list[Operand]:
-        sums = within("add", x, products(within, states[0], shared[0]))
+        own_items = with_items(recurrent, shared[0])
+        sums = within("add", x, products(within, states[0], own_items))
         return [activated(within, sums, activation)]
 
-    x = products(make, inputs, weights, bias)
-    y, after = over_time(make, x, [hidden_state], [recurrent_weights], step, backwards=backwards)
+    x = products(make, inputs, own, bias)
+    shared = [items_of(recurrent)]
+    y, after = over_time(make, x, [hidden_state], shared, step, backwards=backwards)
     return y, after[0]
 
 
@@ -116,14 +136,17 @@ def sequence_rnn(
     *,
     time_major: bool,
     fused_activation_function: int,
+    asymmetric_quantize_inputs: bool,
     node: Node,
 ) -> Any:
     """input [batch, time, depth], or [time, batch, depth] if `time_major`."""
     of_rank("rnn", "input", input, 3)
     x = swapped(make, input, swap=not time_major)
-    y, after = _rnn_over_time(
-        make, x, weights, recurrent_weights, bias, hidden_state, fused_activation_function
+    matrices = _matrices(
+        make, node, 1, weights, recurrent_weights, asymmetric=asymmetric_quantize_inputs
     )
+    activation = fused_activation_function
+    y, after = _rnn_over_time(make, x, matrices, bias, hidden_state, activation)
     make.evaluator.assign(node.inputs[4], after)
     return swapped(make, y, swap=not time_major)
 
@@ -147,6 +170,7 @@ def bidirectional_rnn(
     time_major: bool,
     fused_activation_function: int,
     merge_outputs: bool,
+    asymmetric_quantize_inputs: bool,
     node: Node,
 ) -> Any:
     """Two layers, one of which begins with the last step."""
@@ -155,11 +179,13 @@ def bidirectional_rnn(
     of_rank("rnn", "input", input, 3)
     x = swapped(make, input, swap=not time_major)
     activation = fused_activation_function
-    forwards, fw_after = _rnn_over_time(
-        make, x, fw_weights, fw_recurrent_weights, fw_bias, fw_state, activation
-    )
+    given = fw_weights, fw_recurrent_weights, bw_weights, bw_recurrent_weights
+    asymmetric = asymmetric_quantize_inputs
+    forth = _matrices(make, node, 1, *given[:2], asymmetric=asymmetric)
+    back = _matrices(make, node, 5, *given[2:], asymmetric=asymmetric)
+    forwards, fw_after = _rnn_over_time(make, x, forth, fw_bias, fw_state, activation)
     backwards, bw_after = _rnn_over_time(
-        make, x, bw_weights, bw_recurrent_weights, bw_bias, bw_state, activation, backwards=True
+        make, x, back, bw_bias, bw_state, activation, backwards=True
     )
     make.evaluator.assign(node.inputs[4], fw_after)
     make.evaluator.assign(node.inputs[8], bw_after)
@@ -178,6 +204,7 @@ def svdf(
     *,
     rank: int,
     fused_activation_function: int,
+    asymmetric_quantize_inputs: bool,
     node: Node,
 ) -> Any:
     """Filters of rank `rank`: features of the input, kept for some steps, weighted over time.
@@ -190,7 +217,9 @@ def svdf(
     if rank < 1 or filters % rank or state.type.dims != (batch, filters * steps):
         message = f"{filters} filters of rank {rank}, state of shape {list(state.type.dims)}"
         raise OperatorError("tflite/shape", message)
-    feature = make.reshape(products(make, input, weights_feature), (batch, filters, 1))
+    (features,) = _matrices(make, node, 1, weights_feature, asymmetric=asymmetric_quantize_inputs)
+    feature = make.reshape(products(make, input, features), (batch, filters, 1))
+    weights_time = reals_of(make, weights_time, node.inputs[2])
     before = slice_in_dim(make, make.reshape(state, (batch, filters, steps)), 2, 1, steps)
     after = make("concat", [before, feature], axis=2) if steps > 1 else feature
     make.evaluator.assign(node.inputs[4], make.reshape(after, state.type.dims))
