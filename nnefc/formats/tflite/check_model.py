@@ -81,7 +81,7 @@ class _SubgraphCheck:
 
     def _buffer(self, tensor: Tensor, bits: int) -> None:
         """Check that the buffer of a constant has the bytes of its shape."""
-        if tensor.data is None or tensor.is_sparse:
+        if tensor.data is None or tensor.sparsity is not None:
             return
         wanted = -(-math.prod(tensor.shape) * bits // 8)
         if len(tensor.data) != wanted:

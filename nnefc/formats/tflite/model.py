@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nnefc.formats.files import printable
+from nnefc.formats.tflite.sparse import Sparsity
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,8 @@ class Tensor:
     quantization: Quantization | None
     is_variable: bool = False
     """Whether it keeps its items from call to call."""
-    is_sparse: bool = False
+    sparsity: Sparsity | None = None
+    """Which items `data` has; None for all."""
     external_buffer: int = 0
     """The number of a buffer in another file; 0 if there is none."""
 

@@ -29,6 +29,7 @@ from nnefc.formats.tflite.model import (
     Tensor,
 )
 from nnefc.formats.tflite.schema import VERSIONS, schema
+from nnefc.formats.tflite.sparse import Sparsity, SparsityError
 from nnefc.support.errors import Diagnostics, NnefError, Place
 from nnefc.support.limits import Limits
 
@@ -153,7 +154,7 @@ class _Maker:
             self._buffer(table["buffer"]),
             self._quantization(table["quantization"]),
             table["is_variable"],
-            table["sparsity"] is not None,
+            self._sparsity(table["sparsity"], table["shape"]),
             table["external_buffer"],
         )
 
@@ -192,6 +193,18 @@ class _Maker:
         details = table["details"]
         name = "" if details is None else details[0]
         return Quantization(scale, zero_point, table["quantized_dimension"], name)
+
+    def _sparsity(self, table: Mapping[str, Any] | None, shape: Sequence[int]) -> Sparsity | None:
+        """Which items a sparse constant has; None for a dense one."""
+        if table is None:
+            return None
+        try:
+            sparsity = Sparsity.of(table)
+            sparsity.check(shape)
+        except SparsityError as error:
+            self._error(f"it is sparse, but {error}")
+            return None
+        return sparsity
 
     def _operator(self, index: int, table: Mapping[str, Any]) -> Operator:
         codes, number = self._root["operator_codes"], table["opcode_index"]

@@ -26,6 +26,9 @@ class Constant:
 
     array: Array
     of_4_bits: bool = False
+    sparsity: dict[str, Any] | None = None
+    """Of a tensor whose stored items are `stored`."""
+    stored: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,10 @@ def content_of(case: Case) -> bytes:
         array = each.array if isinstance(each, Constant) else each
         if isinstance(each, Constant):
             packed = each.of_4_bits
-            buffers.append(packed_nibbles(array) if packed else array.tobytes())
+            items = array if each.stored is None else each.stored
+            buffers.append(packed_nibbles(items) if packed else items.tobytes())
+            if each.sparsity is not None:
+                more["sparsity"] = each.sparsity
             more["buffer"] = len(buffers)
         is_packed = isinstance(each, Constant) and each.of_4_bits
         type_ = "INT4" if is_packed else item_type(array)

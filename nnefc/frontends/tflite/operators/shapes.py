@@ -29,6 +29,13 @@ def rank(make: OpBuilder, input: Operand, node: Node) -> Any:
     return known_array(input.type.rank, dtype_of(node.output))
 
 
+@operator("DENSIFY", types=ANY)
+def densify(make: OpBuilder, input: Operand) -> Any:
+    """A sparse constant, which is dense already when it is read."""
+    del make
+    return input
+
+
 @operator("FILL", types=ANY, typed_by=1)
 def fill(make: OpBuilder, dims: Integers, value: Operand) -> Any:
     check_shape(make, "dims", dims, value.type.dtype)
