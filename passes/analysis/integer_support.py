@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Final
 
 from nnefc.ir import Blocked, DType, Op
@@ -10,7 +11,7 @@ from nnefc.ops.core.window_arithmetic import Window
 from nnefc.ops.tools.convolution import window_of
 from nnefc.passes.analysis.blocked_support import MAX_PLANE, MAX_RANK, in_reach
 from nnefc.passes.analysis.known_data import KnownValues
-from nnefc.symbolic.integers import largest
+from nnefc.symbolic.integers import ceil_div, largest, specialized
 
 CODES: Final = (DType.UINT8, DType.INT8)
 LONGEST_BLOCK: Final = 16
@@ -48,17 +49,42 @@ def convolution_reason(op: Op, known: KnownValues) -> str | None:
         return "there are no products"
     if not 3 <= x.type.rank <= MAX_RANK:
         return f"codes have {x.type.rank} dimensions"
-    return _window_reason(op, window_of(op))
+    if _fits(op, window_of(op)) or band_rows(op) is not None:
+        return None
+    return "planes are too large"
 
 
-def _window_reason(op: Op, window: Window) -> str | None:
-    """Why there is no kernel for the window of a convolution."""
-    if op.attributes["border"] != "constant" and any(map(any, window.padding)):
-        return f"the border is '{op.attributes['border']}'"
+def _fits(op: Op, window: Window) -> bool:
+    """Whether kernels reach all pixels of the planes of a convolution."""
     # groups that are no whole blocks may be summed together
     layout = Blocked(LONGEST_BLOCK, window.reach(), 1)
-    if largest([math.prod(window.output), window.volume]) > MAX_PLANE or not in_reach(
-        window.input, op.inputs[0].type.dims[1], layout
-    ):
-        return "planes are too large"
+    if largest([math.prod(window.output), window.volume]) > MAX_PLANE:
+        return False
+    return in_reach(window.input, op.inputs[0].type.dims[1], layout)
+
+
+def long_axis(window: Window) -> int:
+    """The longest dimension of the output, along which bands are cut."""
+    return window.output.index(max(window.output))
+
+
+def band_rows(op: Op) -> int | None:
+    """Rows of a band of a convolution of codes with planes that are too large.
+
+    None if the planes need not be cut, or cannot be.
+    """
+    window = window_of(op)
+    if _fits(op, window) or window.reverse:
+        return None
+    window = replace(window, up=specialized(window.up), down=specialized(window.down))
+    axis = long_axis(window)
+    rows, stride, dilated = window.output[axis], window.stride[axis], window.dilated[axis]
+    if max(window.padding[axis]) >= dilated:  # a band might read no input
+        return None
+    while rows > 1:
+        rows = ceil_div(rows, 2)
+        extents, outputs = list(window.up), list(window.down)
+        extents[axis], outputs[axis] = (rows - 1) * stride + dilated, rows
+        if _fits(op, replace(window, up=tuple(extents), down=tuple(outputs))):
+            return rows
     return None

@@ -1,4 +1,4 @@
-"""Borders of codes before convolutions, as part of their padding."""
+"""Borders of codes before convolutions, as part of their padding, and borders of other items."""
 
 from __future__ import annotations
 
@@ -11,10 +11,35 @@ from nnefc.passes.analysis.known_data import KnownValues
 from nnefc.passes.op_queries import producer
 from nnefc.symbolic.integers import is_symbolic
 
+Source = tuple[Value, Mapping[str, Attribute]]
+"""The codes that a convolution reads, and its attributes."""
 
-def without_border(
-    graph: Graph, op: Op, known: KnownValues
-) -> tuple[Value, Mapping[str, Attribute]]:
+
+def with_padding_of_zero(graph: Graph, op: Op, known: KnownValues) -> Source:
+    """The codes that an `integer_conv` or `integer_deconv` reads, and its attributes.
+
+    A border of the zero point before it becomes its padding, and its own border of other items an
+    operation before it.
+    """
+    window, border = window_of(op), op.attributes["border"]
+    if border == "constant" or not any(map(any, window.padding)):
+        return _without_border(graph, op, known)
+    attributes = {**op.attributes, "border": "constant"}
+    around, strides = window.padding, window.stride
+    attributes["padding"] = ((0, 0),) * window.rank
+    if window.reverse:
+        around = window.reach()
+        attributes["output_shape"] = op.output.type.dims
+        attributes["padding"] = tuple(
+            (p + before * stride, q + after * stride)
+            for (p, q), (before, after), stride in zip(window.padding, around, strides, strict=True)
+        )
+    padding = ((0, 0), (0, 0), *around)
+    padded = build(graph, "pad", op.inputs[:1], {"padding": padding, "border": border}, before=op)
+    return padded.output, attributes
+
+
+def _without_border(graph: Graph, op: Op, known: KnownValues) -> Source:
     """The codes that an `integer_conv` reads, and its attributes, without a border before it.
 
     The border has the zero point and is narrower than the window.  It may be transposed: documents

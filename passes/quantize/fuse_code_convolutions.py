@@ -29,7 +29,8 @@ from nnefc.passes.analysis.computed_items import computed_items
 from nnefc.passes.analysis.integer_support import convolution_reason
 from nnefc.passes.analysis.known_data import KnownValues, constant_op
 from nnefc.passes.op_queries import is_view
-from nnefc.passes.quantize.code_borders import without_border
+from nnefc.passes.quantize.code_borders import with_padding_of_zero
+from nnefc.passes.quantize.cut_planes import cut_planes
 from nnefc.passes.quantize.moved_codes import Source, source_of
 from nnefc.passes.quantize.steps_after_sums import Addend, Codes, FixedSteps, StepsAfterSums, follow
 
@@ -74,7 +75,7 @@ class FuseCodeConvolutions:
         for op in list(graph.ops):
             start = _start(graph, op, known)
             if isinstance(start, _Start):
-                source = without_border(graph, start.sums, known)
+                source = with_padding_of_zero(graph, start.sums, known)
                 _fuse(graph, start, follow(graph, start.steps, known), *source)
                 changed = True
         return changed
@@ -239,6 +240,7 @@ def _fuse(
     for op in reversed(end.steps):
         graph.erase(op)
     graph.erase(sums)
+    cut_planes(graph, fused)
 
 
 def _expression(end: StepsAfterSums, terms: _Terms) -> tuple[Expression, DType]:

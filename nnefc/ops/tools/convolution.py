@@ -9,7 +9,7 @@ from nnefc.ops.core.traits import Convolution
 from nnefc.ops.core.window_arithmetic import Window, convolution_window
 from nnefc.ops.tools.table import operations, traits_of
 
-_CODE_DECONV: Final = "fused_code_deconv"
+_CODE_DECONVS: Final = ("fused_code_deconv", "integer_deconv")
 
 
 def is_plain_convolution(op: Op) -> bool:
@@ -24,7 +24,7 @@ def is_blocked_convolution(op: Op) -> bool:
 
 def is_code_convolution(op: Op) -> bool:
     """Whether `op` is a convolution of codes with an expression, on blocked tensors only."""
-    return op.name in ("fused_code_conv", _CODE_DECONV)
+    return op.name in ("fused_code_conv", "fused_code_deconv")
 
 
 def _has_expression(op: Op) -> bool:
@@ -33,7 +33,7 @@ def _has_expression(op: Op) -> bool:
 
 def is_reversed(op: Op) -> bool:
     """Whether the convolution `op` is a deconvolution."""
-    return op.name == _CODE_DECONV or traits_of(op).convolution is Convolution.REVERSE
+    return op.name in _CODE_DECONVS or traits_of(op).convolution is Convolution.REVERSE
 
 
 def window_of(op: Op) -> Window:
