@@ -15,11 +15,11 @@ from tests.helpers.command_line import Cli
 Array = np.ndarray[Any, Any]
 
 BODY = """version 1.0;
-graph net(x) -> (y, z)
+graph net(x, w) -> (y, z)
 {
     x = external(shape = [1,4,8,8]);
-    w = variable(shape = [8,4,3,3], label = 'w');
-    a = conv(x, w, 0.0, padding = [(1,1),(1,1)], border = 'reflect');
+    w = external(shape = [8,4,3,3]);
+    a = conv(x, w, 0.0);
     b = softmax(a, axes = [1]);
     c = conv(b, w2, 0.0);
     y = relu(c);
@@ -35,9 +35,8 @@ def document(folder: Path, **entries: tuple[float, float]) -> Path:
     lines = [f'"{name}": {RANGE.format(*ends)}' for name, ends in entries.items()]
     (folder / "graph.quant").write_text("\n".join([*lines, ""]))
     random = np.random.default_rng(3)
-    for label, shape in (("w", (8, 4, 3, 3)), ("w2", (8, 8, 1, 1))):
-        items = random.normal(size=shape, scale=0.3).astype(np.float32)
-        nnefc.write_tensor(folder / f"{label}.dat", items)
+    items = random.normal(size=(8, 8, 1, 1), scale=0.3).astype(np.float32)
+    nnefc.write_tensor(folder / "w2.dat", items)
     return folder
 
 
@@ -58,7 +57,7 @@ def test_every_layer_is_listed_with_reason_and_place(tmp_path: Path) -> None:
             "graph.quant",
             6,
         ),
-        (rule, "conv 'a_raw' is computed in floats: the border is 'reflect'", "graph.nnef", 6),
+        (rule, "conv 'a_raw' is computed in floats: the filter is computed", "graph.nnef", 6),
         (
             rule,
             "softmax 'b_raw' is computed in floats: there is no kernel for codes",
@@ -71,9 +70,10 @@ def test_every_layer_is_listed_with_reason_and_place(tmp_path: Path) -> None:
 def test_results_in_reals_are_allowed(tmp_path: Path) -> None:
     """The document itself computes the last softmax on reals."""
     path = document(tmp_path / "net", b=(0.0, 0.996), w2=CODES["w2"], c=(-2.0, 1.984375))
-    x = np.random.default_rng(1).normal(size=(1, 4, 8, 8)).astype(np.float32)
+    random = np.random.default_rng(1)
+    x, w = (random.normal(size=s).astype(np.float32) for s in ((1, 4, 8, 8), (8, 4, 3, 3)))
     strict = nnefc.compile(path, strict_quantization=True)
-    for found, expected in zip(strict(x), nnefc.compile(path)(x), strict=True):
+    for found, expected in zip(strict(x, w), nnefc.compile(path)(x, w), strict=True):
         np.testing.assert_array_equal(found, expected)
 
 
@@ -81,7 +81,7 @@ def test_the_model_cache_does_not_hide_errors(tmp_path: Path) -> None:
     path = document(tmp_path / "net", **CODES)
     for _ in range(2):
         nnefc.compile(path)
-    with pytest.raises(NnefError, match="border is 'reflect'"):
+    with pytest.raises(NnefError, match="filter is computed"):
         nnefc.compile(path, strict_quantization=True)
 
 
@@ -94,5 +94,5 @@ def test_models_of_reals_have_no_such_layers(tmp_path: Path) -> None:
 def test_the_command_line_has_the_option(cli: Cli, tmp_path: Path) -> None:
     shown = cli("compile", document(tmp_path / "net", **CODES), "--strict-quantization")
     assert shown.status == 1
-    assert "conv 'a' is computed in floats: the border is 'reflect'" in shown.err
+    assert "conv 'a' is computed in floats: the filter is computed" in shown.err
     assert "[quantization/float]" in shown.err
