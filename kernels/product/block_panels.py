@@ -24,11 +24,11 @@ from functools import cache
 from typing import Any, Final
 
 from nnefc.kernels.codegen.llvm_ir import ir
-from nnefc.kernels.product.block_rows import ORDER, RADIX_BITS, WORDS, RowKind
+from nnefc.kernels.product.block_rows import ORDER, RADIX_BITS, WORDS, RowKind, adds_words
 from nnefc.kernels.product.compressed_weights import STORED
 from nnefc.kernels.product.fixed_point import BLOCK
 from nnefc.kernels.vector.conversion import convert
-from nnefc.kernels.vector.dot_words import vector_items
+from nnefc.kernels.vector.dot_words import pair_dot, vector_items
 from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.kernels.vector.lanes import Lanes, half_bits
 from nnefc.kernels.vector.llvm_types import I8, I32
@@ -37,8 +37,8 @@ from nnefc.kernels.vector.vector_builder import Vector, vector_function
 DECODE_ARGUMENTS: Final = 5
 BLOCKS_AT_ONCE: Final = 4
 """Blocks that are decoded at a time; those behind them are prefetched."""
-VECTORS: Final = WORDS + 1
-"""Vectors of a decoded block: words and scales."""
+VECTORS: Final = WORDS + 2
+"""Vectors of a decoded block: words, scales, and terms of columns, see `block_integers`."""
 
 
 @cache
@@ -62,8 +62,11 @@ def decode_panels(stored: str, kind: RowKind, width: int) -> Any:
             with v.loop(0, blocks, 1, panel.values) as turn:
                 at, to = turn.values
                 v.prefetch_lines(at, nbytes, BLOCKS_AT_ONCE * nbytes)
-                for number, word in enumerate(words(v, at, kind)):
+                decoded = list(words(v, at, kind))
+                for number, word in enumerate(decoded):
                     word.store(to, number * v.nbytes)
+                if kind == "int16" and adds_words():
+                    _term(v, decoded).store(to, (WORDS + 1) * v.nbytes)
                 scale = convert(v.of("float16").load(at), "float32") * factor
                 scale.store(to, WORDS * v.nbytes)
                 turn.next = [v.at(at, nbytes), v.at(to, width * VECTORS * v.nbytes)]
@@ -71,6 +74,14 @@ def decode_panels(stored: str, kind: RowKind, width: int) -> Any:
             panel.next = [v.at(at, b_step), v.at(to, VECTORS * v.nbytes)]
 
     return decode
+
+
+def _term(v: Vector, words: list[Lanes]) -> Lanes:
+    """What remains of sums of products of added words: see `block_integers`."""
+    total = v.of("int32").zero()
+    for x, y in zip(words[::2], words[1::2], strict=True):
+        total = pair_dot().add(total, [x], [y])
+    return 0 - total
 
 
 def _words_of_4_bits(v: Vector, block: Any, kind: RowKind) -> Iterator[Lanes]:

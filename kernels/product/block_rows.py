@@ -7,7 +7,7 @@ There are three kinds of rows (`row_kind`), whose blocks have 32 items:
   largest in its block.
 - "bfloat16", for matrix registers where sums have to be as accurate as those of float32: an item is
   the sum of `PIECES` numbers.
-- "int16": whole numbers of 16 bits with a scale.  No item is rounded by more than 1/65534 of the
+- "int16": whole numbers of 16 bits with a scale.  No item is rounded by more than 1/65278 of the
   largest in its block.
 
 Rows are in groups of `group_rows`, so that a tile reads memory in order.  A block of a group has
@@ -80,8 +80,8 @@ block of it.  A unit of work is a group, a tile `unit_block` of `units`.
     UNIT_BLOCK,
 ) = CONVERT.offsets
 CONVERT_ARGUMENTS: Final = 5
-LARGEST: Final = {"bytes": 2039.0, "int16": 32767.0}
-"""The largest |X|."""
+LARGEST: Final = {"bytes": 2039.0, "int16": 32767.0 - 128}
+"""The largest |X|; the sum of one of 16 bits and a code of 8 bits fits 16 bits."""
 _LEAST: Final = 2.0**-100
 """Blocks of smaller items have the scale of this one, so that no scale is less than normal."""
 _NEAR: Final = 1.5 * 2.0**23
@@ -126,10 +126,21 @@ def scales_at(kind: RowKind) -> int:
     return pieces(kind) * group_rows(kind) * PIECE_BYTES
 
 
+def terms_at(kind: RowKind) -> int:
+    """Byte offset of the terms of rows of int16, see `block_integers`: int32, behind the scales."""
+    return scales_at(kind) + 4 * group_rows(kind)
+
+
+def adds_words() -> bool:
+    """Whether products of int16 add words before they multiply them, see `block_integers`."""
+    return host().adds_beside_products
+
+
 def block_bytes(kind: RowKind) -> int:
     """Bytes of a block of a group."""
-    scales = 0 if kind == "bfloat16" else 4 * group_rows(kind)
-    return scales_at(kind) + (scales + CACHE_LINE - 1) // CACHE_LINE * CACHE_LINE
+    numbers = {"bytes": 1, "bfloat16": 0, "int16": 2}[kind]
+    behind = 4 * numbers * group_rows(kind)
+    return scales_at(kind) + (behind + CACHE_LINE - 1) // CACHE_LINE * CACHE_LINE
 
 
 @family()
@@ -183,7 +194,22 @@ def _bfloat16(v: Vector, xs: list[Lanes], target: Any, _scale: Any) -> None:
 
 
 def _int16(v: Vector, xs: list[Lanes], target: Any, scale: Any) -> None:
-    _store_halves(v, _whole_numbers(v, xs, LARGEST["int16"], scale), 0, target)
+    numbers = _whole_numbers(v, xs, LARGEST["int16"], scale)
+    _store_halves(v, numbers, 0, target)
+    if not adds_words():
+        return
+    b, kind = v.builder, ir.VectorType(I32, v.lanes)
+    # words 2 i and 2 i + 1 have the items n and n + 4 of eight
+    half = len(ORDER) // 2
+    orders = [
+        ir.Constant(kind, [n for n in range(2 * v.lanes) if n // half % 2 == i]) for i in range(2)
+    ]
+    total = v.of("int32").zero()
+    for x, y in zip(numbers[::2], numbers[1::2], strict=True):
+        first, second = (x.same(b.shuffle_vector(x.value, y.value, order)) for order in orders)
+        total = total - first * second
+    term = v.call(f"llvm.vector.reduce.add.v{v.lanes}i32", I32, total.value)
+    b.store(term, v.at(scale, terms_at("int16") - scales_at("int16")), align=4)
 
 
 def _bytes(v: Vector, xs: list[Lanes], target: Any, scale: Any) -> None:

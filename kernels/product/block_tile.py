@@ -17,9 +17,9 @@ from functools import cache
 from typing import Any, Final
 
 from nnefc.kernels.codegen.llvm_ir import ir
+from nnefc.kernels.product.block_integers import FEW_ROWS, add_products, integer_panels
 from nnefc.kernels.product.block_panels import BLOCKS_AT_ONCE, VECTORS
 from nnefc.kernels.product.block_rows import (
-    PIECE_BYTES,
     WORDS,
     RowKind,
     block_bytes,
@@ -31,9 +31,8 @@ from nnefc.kernels.product.block_rows import (
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.tile.matrix_tile import REGISTERS, ROW_BYTES, ROWS
 from nnefc.kernels.vector.conversion import convert
-from nnefc.kernels.vector.dot_words import pair_dot
 from nnefc.kernels.vector.lane_builder import lanes_of
-from nnefc.kernels.vector.lanes import Lanes, fma, select
+from nnefc.kernels.vector.lanes import fma
 from nnefc.kernels.vector.llvm_types import I8, VOID
 from nnefc.kernels.vector.vector_builder import Vector, vector_function
 
@@ -47,7 +46,7 @@ _SIGNED_BYTES: Final = "tdpbssd"
 
 def tile_panels(kind: RowKind) -> int:
     """Panels of a tile."""
-    return REGISTERS if is_matrix(kind) or host().registers >= 32 else 1
+    return REGISTERS if is_matrix(kind) else integer_panels()
 
 
 def tile_bytes(kind: RowKind) -> int:
@@ -67,55 +66,20 @@ def block_tile(kind: RowKind) -> Any:
         builder = v.builder
         a, b, sums = (v.pointer(p) for p in (a, b, sums))
         is_fresh = builder.icmp_signed("!=", fresh, v.word(0))
-        if not is_matrix(kind):
-            none = v.of("bool").splat(builder.zext(is_fresh, I8))
-            _integers(v, blocks, a, b, sums, none)
-            return
         end = builder.select(is_fresh, v.word(tile_bytes(kind)), v.word(0))
         with v.loop(0, end, v.nbytes) as turn:
             v.zero().store(v.at(sums, turn.index))
-        code = _Matrices(v, kind)
-        with builder.if_else(builder.icmp_signed(">", rows, v.word(ROWS))) as (tall, low):
-            with tall:
-                code.products(REGISTERS, blocks, a, b, sums)
-            with low:
-                code.products(1, blocks, a, b, sums)
+        few = ROWS if is_matrix(kind) else FEW_ROWS
+        matrices = _Matrices(v, kind) if is_matrix(kind) else None
+        with builder.if_else(builder.icmp_signed("<=", rows, v.word(few))) as branches:
+            for branch, height in zip(branches, (few, group_rows(kind)), strict=True):
+                with branch:
+                    if matrices:
+                        matrices.products(height // ROWS, blocks, a, b, sums)
+                    else:
+                        add_products(v, height, blocks, a, b, sums)
 
     return tile
-
-
-def _integers(v: Vector, blocks, a, b, sums, none: Lanes) -> None:
-    """Products of int16, with all sums in registers."""
-    rows, panels = group_rows("int16"), tile_panels("int16")
-    places = [v.at(sums, i * v.nbytes) for i in range(rows * panels)]
-    totals = [select(none, 0.0, v.load(place)) for place in places]
-    step = panels * VECTORS * v.nbytes
-    with v.loop(0, blocks, 1, [*totals, a, b]) as turn:
-        *totals, at_a, at_b = turn.values
-        block = [v.of("int32").zero()] * len(totals)
-        for word in range(WORDS):
-            block = _step(v, block, at_a, at_b, word)
-        scales = [v.load(at_b, (j * VECTORS + WORDS) * v.nbytes) for j in range(panels)]
-        for i in range(rows):
-            scale = v.load_splat(at_a, scales_at("int16") + 4 * i)
-            for j in range(panels):
-                k = i * panels + j
-                totals[k] = fma(convert(block[k], "float32"), scale * scales[j], totals[k])
-        turn.next = [*totals, v.at(at_a, block_bytes("int16")), v.at(at_b, step)]
-    for total, place in zip(turn.values[:-2], places, strict=True):
-        total.store(place)
-
-
-def _step(v: Vector, sums: list[Lanes], a, b, word: int) -> list[Lanes]:
-    """The sums, with the products of a word of each row added."""
-    panels, words, dot = tile_panels("int16"), v.of("int32"), pair_dot()
-    weights = [words.load(b, (j * VECTORS + word) * v.nbytes) for j in range(panels)]
-    result: list[Lanes] = []
-    for i in range(group_rows("int16")):
-        codes = dot.codes(words.load_splat(a, i * PIECE_BYTES + 4 * word))
-        row = sums[i * panels : (i + 1) * panels]
-        result += [dot.add(y, codes, [x]) for y, x in zip(row, weights, strict=True)]
-    return result
 
 
 class _Matrices:

@@ -101,6 +101,13 @@ class Isa(NamedTuple):
         ]
 
     @property
+    def adds_beside_products(self) -> bool:
+        """Whether vectors of integers are added in units beside those that multiply them: on
+        AMD's processors since Zen 4.
+        """
+        return self.halves
+
+    @property
     def float32_lanes(self) -> int:
         """float32 items of one vector."""
         return self.vector_bits // 32

@@ -15,10 +15,12 @@ from hypothesis import strategies as st
 
 from nnefc.ir import Graph
 from nnefc.kernels.product.block_rows import LARGEST, row_kind
+from nnefc.kernels.target.isa import executable_variants
 from nnefc.lower import lower
 from nnefc.lower.product.block_matmul import FEW_ROWS
 from nnefc.ops.tools.build import build
 from nnefc.passes.pipeline import run_pipeline
+from tests.helpers.artifacts.saved import python
 from tests.helpers.examples import examples
 from tests.helpers.kernels.compiled_op import Array
 from tests.helpers.kernels.one_op import normal
@@ -158,6 +160,31 @@ def test_threads_and_other_rows_do_not_change_bits(name: str, strict: bool) -> N
     np.testing.assert_array_equal(compiled(case.graph(), case.x, strict=strict, threads=2), one)
     part = Case(name, case.x[30:60], case.blocks)
     np.testing.assert_array_equal(compiled(part.graph(), part.x, strict=strict), one[30:60])
+
+
+BITS = """
+from hashlib import md5
+from tests.models.test_block_products import FORMATS, compiled, random_case
+for name in FORMATS:
+    for rows in (9, 29, 64):
+        case = random_case(name, rows, 50, 13)
+        print(md5(compiled(case.graph(), case.x, strict=False).tobytes()).hexdigest())
+"""
+OTHERS = [
+    name
+    for name, isa in executable_variants().items()
+    if isa.byte_dot and not isa.matrix_byte_dot and not isa.bfloat16_dot
+]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(row_kind(strict=False) != "int16", reason="this machine has matrix registers")
+@pytest.mark.parametrize("row", OTHERS)
+def test_all_rows_with_products_of_pairs_have_the_same_bits(row: str) -> None:
+    """Some add words before they multiply them."""
+    digests = python(BITS, NNEFC_ISA=row).split()
+    assert digests == python(BITS).split()
+    assert len(set(digests)) == 6
 
 
 @each_format

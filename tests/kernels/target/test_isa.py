@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -161,6 +162,36 @@ row = shipped_row_of(kernel, host())
 print(emit_assembly(kernel.function(), kernel.symbol, row))
 """
     assert instruction in printed_for(name, program)
+
+
+@pytest.mark.parametrize("name", ["x86-64-v4+avx512vnni", "x86-64-v4+avx512vnni+avx512bf16+halves"])
+def test_products_of_pairs_are_added_by_one_instruction(name: str) -> None:
+    """LLVM may split `vpdpwssd` into a product and an addition where it sees a long chain.
+
+    With additions in units of their own, two of three rows have half as many products, and their
+    words are added before.  All sums stay in registers.
+    """
+    program = """
+from nnefc.kernels.codegen.object_code import emit_assembly
+from nnefc.kernels.product import block_matmul
+from nnefc.kernels.target.isa import host
+from nnefc.kernels.tile.expression_epilogue import Epilogue
+from nnefc.kernels.vector.expression_argument import Expression
+from nnefc.runtime.compile.compile_unit import shipped_row_of
+end = Epilogue(Expression(("float32",), (), (0,)), ())
+kernel = block_matmul.product("q4_0", "int16", end)
+print(emit_assembly(kernel.function(), kernel.symbol, shipped_row_of(kernel, host())))
+"""
+    text = printed_for(name, program)
+    loops = re.findall(r"^\.LBB\w+:\n((?:\t.*\n)+?)\tj[a-z]+\t", text, re.M)
+    adds = name.endswith("halves")
+    panels = 3
+    (few, all_) = [loop for loop in loops if "vpdpwssd" in loop and "vpbroadcastd" in loop]
+    for loop, rows in ((few, 3), (all_, 6)):
+        assert "vpmaddwd" not in loop and "rsp" not in loop
+        assert loop.count("vpaddw") == (rows * 2 // 3 * panels * 2 if adds else 0)
+        products = rows // 3 * (4 if adds else 6) * panels
+        assert loop.count("vpdpwssd") == products
 
 
 @pytest.mark.parametrize(
