@@ -26,7 +26,7 @@ FEW_ROWS: Final = 8
 """Up to this many rows, weights are read as they are stored, without a rounding of the rows."""
 _LEAST_DEPTH: Final = 128
 """In sums of fewer products, roundings of rows cancel less, and their conversion does not pay."""
-_MACS_PER_NS: Final = {"bytes": 400.0, "bfloat16": 150.0, "int16": 80.0}
+_MACS_PER_NS: Final = {"bytes": 400.0, "bfloat16": 150.0, "int16": 200.0}
 """Multiply-adds of a tile."""
 _IDENTITY: Final = Expression((DType.FLOAT32,), (), (0,))
 
