@@ -10,14 +10,31 @@ from collections.abc import Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 from nnefc.kernels.vector.conversion import convert, truncated
-from nnefc.kernels.vector.integers import doubling_high_product, rounding_shift, shift_left
+from nnefc.kernels.vector.integers import (
+    doubling_high_product,
+    high_words,
+    rounding_shift,
+    shift_left,
+    shift_right,
+    wide_numbers,
+)
 from nnefc.kernels.vector.item_types import ITEMSIZE
-from nnefc.kernels.vector.lanes import Lanes, clamp, rint, shuffle, vector_type
+from nnefc.kernels.vector.lanes import (
+    Lanes,
+    absolute,
+    clamp,
+    rint,
+    select,
+    shuffle,
+    vector_type,
+)
 from nnefc.kernels.vector.llvm_types import I16, I64
 from nnefc.kernels.vector.narrow import FOUR, narrowed
 from nnefc.kernels.vector.vector_builder import Vector
 
-Form = Literal["sums", "to_float", "round_even", "truncate", "fixed_point"]
+Form = Literal[
+    "sums", "to_float", "round_even", "truncate", "fixed_point", "fixed_once", "fixed_away"
+]
 """What a tile stores; the forms of `nnefc.ops.internal.requantization`.
 
 - sums: int32
@@ -26,11 +43,20 @@ Form = Literal["sums", "to_float", "round_even", "truncate", "fixed_point"]
 - truncate: codes less the lowest one, the product of a sum and a factor without its fraction.
   Offsets that are a half too large round halves up
 - fixed_point: codes, the product of a sum and a multiplier, shifted left before and right after it
+- fixed_once: codes, the product of a sum and a multiplier plus a number of 64 bits, shifted right
+- fixed_away: `fixed_once` of absolute values, with the sign of the sum
 """
 
-TERMS: Final = {"sums": 0, "to_float": 1, "round_even": 1, "truncate": 1, "fixed_point": 3}
-"""Numbers per channel that a form needs, of 4 bytes: a float32 factor, or the int32 multiplier,
-left shift and right shift."""
+FIXED: Final = ("fixed_point", "fixed_once", "fixed_away")
+"""Forms with numbers of int32 alone."""
+
+TERMS: Final = {
+    **{"sums": 0, "to_float": 1, "round_even": 1, "truncate": 1},
+    **{"fixed_point": 3, "fixed_once": 4, "fixed_away": 4},
+}
+"""Numbers per channel that a form needs, of 4 bytes: a float32 factor, or int32.  Those of
+`fixed_point` are multiplier, left shift and right shift.  Those of `fixed_once` are the multiplier,
+the lower and the upper word of the added number, and the right shift less 32."""
 
 BOUNDS_BYTES: Final = 16
 """Bytes of the bounds of results.  They are, as float32 if the form multiplies by a factor, else as
@@ -78,11 +104,13 @@ class Results:
 
     def __init__(self, v: Vector, vectors: int, scale: Any, bounds: Any, ending: Ending) -> None:
         self.v, self.ending, self.bounds = v, ending, bounds
-        typed = v.of("int32" if ending.form == "fixed_point" else "float32")
+        typed = v.of("int32" if ending.form in FIXED else "float32")
         self.terms = [
             [typed.load(scale, v.nbytes * (term * vectors + j)) for term in range(ending.terms)]
             for j in range(vectors)
         ]
+        if ending.form in ("fixed_once", "fixed_away"):
+            self.added = [wide_numbers(low, high) for _, low, high, _ in self.terms]
         if ending.form == "sums":
             return
         self.zero, self.low, self.high = (
@@ -187,7 +215,7 @@ class Results:
         form, result = self.ending.form, self.ending.result
         if form == "sums":
             return sums
-        if form == "fixed_point":
+        if form in FIXED:
             return convert(self._clamped(self._scaled(sums, j, residual) + self.zero), result)
         clamped = self._clamped(self._product(sums, j, residual))
         if form == "to_float":
@@ -201,7 +229,17 @@ class Results:
             multiplier, left, right = self.terms[j]
             high = doubling_high_product(shift_left(sums, left), multiplier)
             return rounding_shift(high, right)
+        if self.ending.form in FIXED:
+            return self._rounded_once(sums, j)
         return self._nearest(self._product(sums, j, residual))
+
+    def _rounded_once(self, sums: Lanes, j: int) -> Lanes:
+        """Sums times multipliers, with one rounding."""
+        multiplier, *_, right = self.terms[j]
+        if self.ending.form == "fixed_once":
+            return shift_right(high_words(sums, multiplier, self.added[j]), right)
+        size = shift_right(high_words(absolute(sums), multiplier, self.added[j]), right)
+        return select(sums < 0, -size, size)
 
     def _product(self, sums: Lanes, j: int, residual: Any) -> Lanes:
         """Sums times factors, plus offsets and residuals."""

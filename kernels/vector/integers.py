@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from nnefc.kernels.vector.conversion import convert
 from nnefc.kernels.vector.item_types import BITS
-from nnefc.kernels.vector.lanes import Lanes, constant, select
+from nnefc.kernels.vector.lane_builder import LaneBuilder
+from nnefc.kernels.vector.lanes import Lanes, constant, select, shuffle_two, vector_type
 
 
 def quotient(x: Lanes, y: Lanes) -> Lanes:
@@ -63,6 +64,41 @@ def rounding_shift(x: Lanes, count: Lanes) -> Lanes:
     # half of the divisor, and one more for negative numbers
     half = (below >> 1) - (x >> 31)
     return shift_right(x, count) + select(rest > half, constant(x.v, x.dtype, 1), 0)
+
+
+def high_words(x: Lanes, y: Lanes, added: tuple[Lanes, Lanes]) -> Lanes:
+    """The upper words of x * y plus numbers of int64, for int32.
+
+    `added`: see `wide_numbers`.
+    """
+    v, pairs = x.v, added[0].v
+
+    def products(shift: int) -> Lanes:
+        """The products of the lower or the upper words of pairs."""
+        a, b = (_as_pairs(each, pairs) << shift >> 32 for each in (x, y))
+        return a * b + added[0 if shift else 1]
+
+    even, odd = (
+        x.same(v.builder.bitcast(products(shift).value, x.value.type)) for shift in (32, 0)
+    )
+    return shuffle_two(even, odd, v, [lane | 1 | v.lanes * (lane % 2) for lane in range(v.lanes)])
+
+
+def wide_numbers(low: Lanes, high: Lanes) -> tuple[Lanes, Lanes]:
+    """The numbers of int64 with these words: those of even lanes, and those of odd lanes."""
+    v, pairs = low.v, LaneBuilder(low.v.builder, low.v.lanes // 2)
+    even, odd = (
+        shuffle_two(
+            low, high, v, [(lane & ~1) + first + v.lanes * (lane % 2) for lane in range(v.lanes)]
+        )
+        for first in (0, 1)
+    )
+    return _as_pairs(even, pairs), _as_pairs(odd, pairs)
+
+
+def _as_pairs(x: Lanes, pairs: LaneBuilder) -> Lanes:
+    """Pairs of words as int64."""
+    return Lanes(pairs, "int64", pairs.builder.bitcast(x.value, vector_type(pairs, "int64")))
 
 
 def power(x: Lanes, y: Lanes) -> Lanes:

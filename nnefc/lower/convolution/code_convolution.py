@@ -23,6 +23,7 @@ from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.lower.blocked.tensors import Tensor, read_blocked, write_blocked
 from nnefc.lower.context import Lowering
 from nnefc.lower.convolution.direct import by_groups
+from nnefc.lower.convolution.rounded_once import rounded_once
 from nnefc.ops.core.border_taps import leaves_out_border
 from nnefc.ops.core.broadcast import align
 from nnefc.ops.core.window_arithmetic import Padding, Window, convolution_groups
@@ -151,6 +152,10 @@ def read_code_convolution(lower: Lowering, op: Op) -> CodeConvolution:
         zero = channels(result.zero, item)
         assert (zero == zero[0]).all(), "one zero point"
     sums = np.abs(bias.astype(np.float64)) + _most(digits, int(x_zero))
+    if form == "fixed_point":
+        assert isinstance(result, Requantization)
+        codes = result.low - int(zero[0]), result.high - int(zero[0])
+        form, terms = rounded_once(terms, sums, *codes) or (form, terms)
     residual = _residual(result)
     if form == "truncate":
         assert isinstance(result, Requantization | SumOfCodes)
@@ -250,7 +255,7 @@ def _most(digits: Sequence[Array], x_zero: int) -> Array:
 
 def _exceeds(form: Form, terms: Sequence[Array], sums: Array, result: Result | None) -> bool:
     """Whether what is rounded last may exceed 2^30."""
-    if form in ("sums", "to_float"):
+    if form in ("sums", "to_float", "fixed_once", "fixed_away"):
         return False
     if form == "fixed_point":
         multiplier, _, right = terms

@@ -108,15 +108,44 @@ def test_fixed_point(kind: str) -> None:
     got = result(case, expression, bias, multiplier, left, shift)
     sums = (case.sums() + per_channel(bias)).astype(np.int32)
 
-    def scaled(x: int, multiplier: int, left: int, right: int) -> int:
-        high = saturating_rounding_doubling_high_mul(x << left, multiplier)
-        return rounding_divide_by_pot(high, right)
-
-    each = np.vectorize(scaled, [np.int64])
-    want = each(sums, *map(per_channel, (multiplier, left, shift)))
+    want = _scaled(sums, *map(per_channel, (multiplier, left, shift)))
     expected = np.clip(want - 5, -128, 100)
     assert 0.5 < np.mean((expected > -128) & (expected < 100)) < 1
     np.testing.assert_array_equal(got, expected)
+
+
+@KINDS
+@pytest.mark.parametrize(
+    ("low", "ties"),
+    [(-128, False), (-128, True), (-5, True)],
+    ids=["signed", "signed_ties", "positive_ties"],
+)
+def test_fixed_point_with_right_shifts(low: int, ties: bool, kind: str) -> None:
+    """With one rounding, unless sums are negative and their first rounding is a tie."""
+    case = _usual(kind, 7)
+    bias, factor, _ = terms(case)
+    multipliers, powers = np.frexp(factor)
+    multiplier = np.floor(multipliers.astype(np.float64) * 2**31 + 0.5).astype(np.int32)
+    multiplier.flat[1] = 0
+    if ties:
+        multiplier.flat[::5] = 1 << 30
+    right = -powers.astype(np.int32)
+    assert right.min() > 0
+    scale = FixedPoint(Input(2), 0, Input(3))
+    requantization = Requantization(scale, DType.INT8, low, 100, -5, Input(1))
+    got = result(case, requantization_expression(requantization), bias, multiplier, right)
+    sums = (case.sums() + per_channel(bias)).astype(np.int32)
+    want = _scaled(sums, per_channel(multiplier), 0, per_channel(right))
+    expected = np.clip(want - 5, low, 100)
+    assert 0.1 < np.mean((expected > low) & (expected < 100)) < 1
+    np.testing.assert_array_equal(got, expected)
+
+
+@np.vectorize
+def _scaled(x: int, multiplier: int, left: int, right: int) -> int:
+    """Sums in fixed point, by gemmlowp's functions."""
+    high = saturating_rounding_doubling_high_mul(int(x) << int(left), int(multiplier))
+    return rounding_divide_by_pot(high, int(right))
 
 
 @KINDS
