@@ -13,13 +13,18 @@ from nnefc.frontends.tflite.versions import newest_version
 from nnefc.support.errors import Diagnostics, Place
 
 _NO_DEFINITION: Final = "it has no definition that converters write today"
+_STRINGS: Final = "its keys or values are strings"
 _REFUSED: Final[dict[str, str]] = {
     CUSTOM: "register it with @nnefc.operation(...)",
     "CALL": _NO_DEFINITION,
     "CONCAT_EMBEDDINGS": _NO_DEFINITION,
     "DELEGATE": "delegates are no part of files",
     "EMBEDDING_LOOKUP_SPARSE": _NO_DEFINITION,
+    "HASHTABLE": _STRINGS,
+    "HASHTABLE_FIND": _STRINGS,
+    "HASHTABLE_IMPORT": _STRINGS,
     "HASHTABLE_LOOKUP": _NO_DEFINITION,
+    "HASHTABLE_SIZE": _STRINGS,
     "LSH_PROJECTION": _NO_DEFINITION,
     "SKIP_GRAM": _NO_DEFINITION,
 }

@@ -17,6 +17,7 @@ from nnefc.frontends.common.graph_variables import VariableNames, variable_value
 from nnefc.frontends.common.op_builder import MAX_FOLDED_ITEMS, OpBuilder
 from nnefc.frontends.common.values import Operand, OperatorError
 from nnefc.frontends.tflite.check_operators import node_of
+from nnefc.frontends.tflite.complex_tensors import by_parts, is_complex
 from nnefc.frontends.tflite.memory import Memory
 from nnefc.frontends.tflite.registry import Node, bind, find
 from nnefc.frontends.tflite.tensors import constant
@@ -154,8 +155,15 @@ class SubgraphEvaluator:
         registered = find(node)
         if registered is None:
             raise OperatorError("tflite/operator", "it is not supported for these item types")
-        positional, named = bind(registered, inputs, node)
-        return registered.function(self.make, *positional, **named)
+        own = registered
+
+        def call(given: Sequence[Any]) -> Any:
+            positional, named = bind(own, given, node)
+            return own.function(self.make, *positional, **named)
+
+        if registered.moves_items and is_complex(inputs):
+            return by_parts(call, inputs)
+        return call(inputs)
 
     def value(self, tensor: Tensor) -> Any:
         """The value of a tensor that operators read; raises OperatorError for its items."""

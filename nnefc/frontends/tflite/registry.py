@@ -41,6 +41,7 @@ ANY: Final = (
     *("UINT32", "UINT64", "FLOAT64", "BFLOAT16"),
 )
 """Item types of operators that only move items."""
+COMPLEX: Final = "COMPLEX64"
 OF_USERS: Final = "*"
 """The name of the custom operator that calls functions of users."""
 
@@ -80,6 +81,11 @@ class Operator:
     """The input whose item type is one of `types`."""
     is_custom: bool = False
     """Whether `name` is that of a custom operator."""
+
+    @property
+    def moves_items(self) -> bool:
+        """Whether it takes items of all types, so also the parts of complex numbers."""
+        return self.types == ANY
 
     @property
     def parameters(self) -> Parameters:
@@ -159,7 +165,8 @@ def find(node: Node) -> Operator | None:
         is_of_user = custom.spec(identifier(code)) is not None
         return custom_operators().get(OF_USERS if is_of_user else code)
     for each in operators().get(node.operator.name, ()):
-        if type_of(node, each.typed_by) in (each.types or ("",)):
+        type_ = type_of(node, each.typed_by)
+        if type_ in (each.types or ("",)) or (each.moves_items and type_ == COMPLEX):
             return each
     return None
 

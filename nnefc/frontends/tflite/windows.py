@@ -1,4 +1,4 @@
-"""Windows of convolutions and pooling: padding, strides and dilations of height and width."""
+"""Windows of convolutions and pooling: padding, strides and dilations."""
 
 from __future__ import annotations
 
@@ -15,31 +15,30 @@ Pairs = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Size, stride and dilation by height and width; raises OperatorError for impossible ones."""
+    """Size, stride and dilation by dimension; raises OperatorError for impossible ones."""
 
-    size: tuple[int, int]
-    stride: tuple[int, int]
-    dilation: tuple[int, int] = (1, 1)
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+    dilation: tuple[int, ...] = (1, 1)
 
     def __post_init__(self) -> None:
         for name in ("size", "stride", "dilation"):
-            steps: tuple[int, int] = getattr(self, name)
+            steps: tuple[int, ...] = getattr(self, name)
             if min(steps) < 1:
                 message = f"the {name} of the window is {list(steps)}"
                 raise OperatorError("argument/window", message)
 
     @property
-    def reach(self) -> tuple[int, int]:
+    def reach(self) -> tuple[int, ...]:
         """The extents that a window covers."""
-        height, width = ((n - 1) * d + 1 for n, d in zip(self.size, self.dilation, strict=True))
-        return height, width
+        return tuple((n - 1) * d + 1 for n, d in zip(self.size, self.dilation, strict=True))
 
     def padding(self, extents: Sequence[int], padding: int) -> Pairs:
         """Items added before and after; SAME has the odd one after."""
         if padding not in (SAME, 1):
             raise OperatorError("argument/window", f"there is no padding {padding}")
         if padding != SAME:
-            return ((0, 0), (0, 0))
+            return ((0, 0),) * len(self.size)
         pairs: list[tuple[int, int]] = []
         for extent, reach, stride in zip(extents, self.reach, self.stride, strict=True):
             outputs = -(-extent // stride)

@@ -8,11 +8,14 @@ import numpy as np
 
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import of_rank
+from nnefc.frontends.common.operators.binary_search import count_before
+from nnefc.frontends.common.operators.equal_rows import groups_by_first, groups_of_rows
 from nnefc.frontends.common.operators.indices import as_indices
-from nnefc.frontends.common.operators.nonzero import nonzero_positions
+from nnefc.frontends.common.operators.nonzero import nonzero_positions, with_count
 from nnefc.frontends.common.values import Operand, OperatorError, scalar
-from nnefc.frontends.tflite.operands import known_array
-from nnefc.frontends.tflite.registry import ANY, NUMBERS, REALS, Integers, known, operator
+from nnefc.frontends.tflite.operands import as_type_of, known_array
+from nnefc.frontends.tflite.registry import ANY, NUMBERS, REALS, Integers, Node, known, operator
+from nnefc.frontends.tflite.tensors import dtype_of
 from nnefc.ir import DType
 
 
@@ -21,6 +24,39 @@ def where(make: OpBuilder, condition: Operand) -> Any:
     """Positions [n, rank] of the items that are not zero, in order."""
     x = condition if condition.type.rank else make.reshape(condition, (1,))
     return make.transpose(nonzero_positions(make, x), (1, 0))
+
+
+@operator("UNIQUE", options="UniqueOptions", types=(*NUMBERS, "UINT8", "INT8", "INT16"))
+def unique(make: OpBuilder, input: Operand, node: Node) -> Any:
+    """Items in the order in which they occur first, and the number of each item among them."""
+    (count,) = of_rank("unique", "input", input, 1)
+    index = node.outputs[1] if len(node.outputs) > 1 else None
+    if not count:
+        return input, input if index is None else make.cast(input, dtype_of(index))
+    groups = groups_of_rows(make, make.reshape(input, (count, 1)))
+    first, inverse, _ = groups_by_first(make, *groups)
+    items = with_count(make, make("gather", input, first, axis=0), 0, groups[3])
+    return items, inverse if index is None else as_type_of(make, inverse, index)
+
+
+@operator("BUCKETIZE", options="BucketizeOptions", types=(*NUMBERS, "FLOAT64"))
+def bucketize(make: OpBuilder, input: Operand, *, boundaries: tuple[float, ...]) -> Any:
+    """How many of the ascending boundaries are not above an item."""
+    bounds = np.array(boundaries, np.float32)
+    if not bounds.size or np.any(np.diff(bounds) < 0):
+        raise OperatorError("argument/bucketize", f"boundaries = {list(boundaries)}")
+    dtype = DType.FLOAT64 if input.type.dtype is DType.FLOAT64 else DType.FLOAT32
+    x = make.cast(input, dtype)
+    known_bounds = make.value(known_array(bounds, dtype))
+
+    def is_before(where: Operand) -> Operand:
+        return make("le", make("gather", known_bounds, where, axis=0), x)
+
+    none = make.repeated(
+        make.reshape(known_array(0, DType.INT64), (1,) * input.type.rank), input.type.dims
+    )
+    count = count_before(make, none, bounds.size + 1, is_before)
+    return make.cast(count, DType.INT32)
 
 
 @operator("DYNAMIC_UPDATE_SLICE", types=ANY)
