@@ -27,6 +27,7 @@ _REFUSED: Final[dict[str, str]] = {
     "HASHTABLE_SIZE": _STRINGS,
     "LSH_PROJECTION": _NO_DEFINITION,
     "SKIP_GRAM": _NO_DEFINITION,
+    "STABLEHLO_CUSTOM_CALL": "calls of other programs have no definition in the file",
 }
 """Why operators are refused that will not be supported."""
 

@@ -6,12 +6,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+
 from nnefc.formats.tflite.model import Model, Operator
 
 _CALLED: Final = {
     "IF": ("then_subgraph_index", "else_subgraph_index"),
     "WHILE": ("cond_subgraph_index", "body_subgraph_index"),
     "CALL_ONCE": ("init_subgraph_index",),
+    "STABLEHLO_CASE": ("branch_subgraph_indices",),
+    "STABLEHLO_COMPOSITE": ("decomposition_subgraph_index",),
+    "STABLEHLO_WHILE": ("cond_subgraph_index", "body_subgraph_index"),
 }
 """The options that name subgraphs, by operator."""
 MAX_DEPTH: Final = 32
@@ -20,8 +25,8 @@ MAX_DEPTH: Final = 32
 
 def called(operator: Operator) -> tuple[int, ...]:
     """The subgraphs that an operator evaluates, by index; 0 by default, as in the schema."""
-    names = _CALLED.get(operator.name, ())
-    return tuple(int(operator.options.get(name, 0)) for name in names)
+    options = [operator.options.get(name, 0) for name in _CALLED.get(operator.name, ())]
+    return tuple(int(i) for each in options for i in np.atleast_1d(each))
 
 
 class WrongCall(Exception):
@@ -124,7 +129,8 @@ def _passed(
     model: Model, index: int, operator: Operator
 ) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
     """Tensors that an operator passes to subgraphs, and takes from them."""
-    inputs = operator.inputs[1:] if operator.name == "IF" else operator.inputs
+    chooses = operator.name in ("IF", "STABLEHLO_CASE")
+    inputs = operator.inputs[1:] if chooses else operator.inputs
     for callee in called(operator):
         subgraph = model.subgraphs[callee]
         for outer, inner in zip(inputs, subgraph.inputs, strict=False):

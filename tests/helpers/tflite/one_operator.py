@@ -54,6 +54,10 @@ class Case:
     """Quantization by position among inputs and outputs."""
     custom_options: bytes | None = None
     """The options of a custom operator, which `name` is then the name of."""
+    bodies: Sequence[dict[str, Any]] = ()
+    """Further subgraphs, from number 1 on."""
+    of_bodies: Sequence[str] = ()
+    """The operators of bodies, from code 1 on."""
 
     def __str__(self) -> str:
         return self.name
@@ -105,7 +109,8 @@ def content_of(case: Case) -> bytes:
         node["custom_options"] = case.custom_options
         code["custom_code"] = case.name
     graph = subgraph(tensors, [node], free, results)
-    return write(model([code], [graph], buffers))
+    codes = [code, *map(operator_code, case.of_bodies)]
+    return write(model(codes, [graph, *case.bodies], buffers))
 
 
 def packed_nibbles(array: Array) -> bytes:

@@ -1,16 +1,18 @@
-"""Operators of StableHLO that a built-in operator computes as well."""
+"""Element-wise operators of StableHLO."""
 
 from __future__ import annotations
 
-import math
 from typing import Any, Final
 
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.values import Operand, OperatorError
 from nnefc.frontends.tflite.operands import as_type_of
-from nnefc.frontends.tflite.operators.movement import concatenated
-from nnefc.frontends.tflite.registry import ANY, NUMBERS, REALS, Integers, Node, operator
+from nnefc.frontends.tflite.registry import ANY, NUMBERS, REALS, Node, operator
+from nnefc.ir import DType
 
+_INTEGERS: Final = ("INT32", "INT64", "INT8", "INT16")
+_COMPARISONS: Final = ("eq", "ne", "ge", "gt", "le", "lt")
+"""Operations by the number of a comparison direction."""
 _BINARY: Final = {
     "ADD": ("add", NUMBERS),
     "SUBTRACT": ("sub", NUMBERS),
@@ -20,6 +22,7 @@ _BINARY: Final = {
     "MINIMUM": ("min", NUMBERS),
     "POWER": ("pow", REALS),
     "REMAINDER": ("remainder", NUMBERS),
+    "SHIFT_LEFT": ("shift_left", _INTEGERS),
     "AND": ("and", ("BOOL",)),
     "OR": ("or", ("BOOL",)),
 }
@@ -77,24 +80,18 @@ def convert(make: OpBuilder, x: Operand, node: Node) -> Any:
     return as_type_of(make, x, node.output)
 
 
-@operator("STABLEHLO_RESHAPE", types=ANY)
-def reshape(make: OpBuilder, x: Operand, node: Node) -> Any:
-    """The shape is that of the result in the file."""
-    shape = node.output.shape
-    if x.type.volume != math.prod(shape):
-        message = f"{list(x.type.dims)} does not become {list(shape)}"
-        raise OperatorError("tflite/shape", message)
-    return make.reshape(x, shape)
+@operator("STABLEHLO_COMPARE", options="StablehloCompareOptions", types=(*NUMBERS, "BOOL"))
+def compare(make: OpBuilder, x: Operand, y: Operand, *, comparison_direction: int) -> Any:
+    operation = dict(enumerate(_COMPARISONS)).get(comparison_direction)
+    if operation is None:
+        message = f"there is no comparison direction {comparison_direction}"
+        raise OperatorError("tflite/arguments", message)
+    if x.type.dtype is DType.BOOL:
+        x, y = (make.cast(each, DType.INT32) for each in (x, y))
+    return make(operation, x, y)
 
 
-@operator("STABLEHLO_TRANSPOSE", options="StablehloTransposeOptions", types=ANY)
-def transpose(make: OpBuilder, x: Operand, *, permutation: Integers) -> Any:
-    if sorted(permutation) != list(range(x.type.rank)):
-        message = f"{list(permutation)} is no order of {x.type.rank} dimensions"
-        raise OperatorError("argument/transpose", message)
-    return make.transpose(x, permutation)
-
-
-@operator("STABLEHLO_CONCATENATE", options="StablehloConcatenateOptions", types=ANY)
-def concatenate(make: OpBuilder, *values: Operand, dimension: int) -> Any:
-    return concatenated(make, values, dimension)
+@operator("STABLEHLO_CBRT", types=REALS)
+def cbrt(make: OpBuilder, x: Operand) -> Any:
+    root = make("pow", make("abs", x), 1 / 3)
+    return make("mul", make("sign", x), root)

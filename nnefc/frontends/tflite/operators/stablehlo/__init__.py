@@ -1,0 +1,1 @@
+"""Operators of StableHLO, which name every dimension and do not broadcast."""
