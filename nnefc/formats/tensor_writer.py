@@ -36,6 +36,7 @@ from nnefc.formats.tensor_header import (
     allowed_bits,
     data_length,
 )
+from nnefc.formats.tract_items import encode_blocks
 from nnefc.support.errors import NnefError, Place
 
 EncodingName = Literal["float", "integer", "quint", "qint", "int", "bool", "linear", "logarithmic"]
@@ -52,7 +53,8 @@ class Encoding:
     later codes 4, 2 and 3.  `bits` defaults to the width of the array's type, to 8 for quantized
     encodings and 1 for "bool".  `minimum` and `maximum` are the range of quantized encodings, by
     default that of the data.  `signed` applies to "integer" and "logarithmic", `bit_order` to
-    widths that are not a multiple of 8.
+    widths that are not a multiple of 8.  `blocks`: the format of tract in which the bytes of the
+    array, [rows, bytes of a row], are blocks of a matrix.
     """
 
     encoding: EncodingName | None = None
@@ -61,6 +63,7 @@ class Encoding:
     maximum: float | None = None
     signed: bool | None = None
     bit_order: BitOrder | None = None
+    blocks: str | None = None
 
 
 def encode_tensor(
@@ -73,6 +76,8 @@ def encode_tensor(
     `data/bits`, `data/range`, `data/value` (values that do not fit) or `data/length` (above 4 GiB).
     """
     place = Place(file)
+    if encoding.blocks is not None:
+        return encode_blocks(array, encoding.blocks, place)
     if array.size == 0 and not may_be_empty:
         raise NnefError.of("data/shape", f"shape {array.shape} has no items", place)
     _check_array(array, place)

@@ -16,16 +16,15 @@ bits.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
 
 import numpy as np
 
-from nnefc.formats.item_encodings import Array
+from nnefc.formats.item_encodings import Array, chunks
+from nnefc.formats.tensor_header import MAX_LENGTH, TensorHeader
 from nnefc.support.block_formats import BLOCK_BYTES, BLOCK_ITEMS
 from nnefc.support.errors import NnefError, Place
-
-if TYPE_CHECKING:
-    from nnefc.formats.tensor_header import TensorHeader
 
 VENDOR: Final = 0x5452
 NO_WIDTH: Final = 0xFFFFFFFF
@@ -89,6 +88,30 @@ def decode_vendor_items(
         items = data.view(dtype.newbyteorder("<")).astype(dtype, copy=False)
         return np.require(items, requirements="A").reshape(*header.shape, 2), None
     return data.reshape(_rows(header)), BLOCKS[header.code]
+
+
+def encode_blocks(array: Array, format: str, place: Place) -> tuple[TensorHeader, Iterator[bytes]]:
+    """The header of a tensor file of blocks, uint8 [rows, bytes of a row], and its data in pieces.
+
+    Raises NnefError `data/blocks` and `data/length` for other arrays.
+    """
+    code = next((code for code, name in BLOCKS.items() if name == format), None)
+    is_bytes = array.dtype == np.uint8 and array.ndim == 2
+    if code is None or not is_bytes or array.shape[1] % BLOCK_BYTES[format]:
+        message = f"{array.dtype}{list(array.shape)} are no rows of blocks {format!r}"
+        raise NnefError.of("data/blocks", message, place)
+    if array.nbytes > MAX_LENGTH:
+        message = f"{array.nbytes} bytes of data exceed the {MAX_LENGTH} of a tensor file"
+        raise NnefError.of("data/length", message, place)
+    rows, nbytes = array.shape
+    header = TensorHeader(
+        data_length=array.nbytes,
+        shape=(rows, nbytes // BLOCK_BYTES[format] * BLOCK_ITEMS),
+        bits=NO_WIDTH,
+        code=code,
+        vendor=VENDOR,
+    )
+    return header, (part.tobytes() for part in chunks(array))
 
 
 def _rows(header: TensorHeader) -> tuple[int, int]:

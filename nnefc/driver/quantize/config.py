@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, Literal, NamedTuple, cast, get_args
 
 from nnefc.driver.quantize.agreement import Measure
+from nnefc.driver.quantize.block_codes import WeightFormat
 from nnefc.options.arguments import check_flags, check_threads
 from nnefc.options.import_config import IMPORT_OPTIONS, ImportOptions
 from nnefc.support.errors import Diagnostic, NnefError
@@ -21,6 +22,9 @@ PERCENTILE: Final = 99.99
 class QuantizeOptions(ImportOptions, total=False):
     """How a model is quantized, in addition to how it is imported; all keys are optional."""
 
+    weights: WeightFormat | None
+    """Quantize weights alone, in blocks of 32 codes with a scale of 16 bits: "q8_0" with codes of 8
+    bits, "q4_0" of 4.  Samples and options for them are then errors, but `keep` takes names."""
     activations: Activations
     """The type of the codes of activations: "uint8" (default) or "int8"."""
     observer: ObserverName
@@ -140,6 +144,35 @@ class QuantizeConfig(NamedTuple):
     def chooses_layers(self) -> bool:
         """Whether a bound tells how many layers stay."""
         return self.signal_to_noise is not None or self.most_loss is not None
+
+
+class WeightsConfig(NamedTuple):
+    """How weights alone are quantized; `of` checks values from callers."""
+
+    format: WeightFormat
+    keep: tuple[str, ...] = ()
+    """Names of results whose weights stay as they are."""
+
+    @classmethod
+    def of(cls, weights: object, keep: object, others: Iterable[str] = ()) -> WeightsConfig:
+        """A checked configuration; raises NnefError `input/argument` with all errors.
+
+        `others`: further options that the caller gave, which need samples.
+        """
+        problems: list[Diagnostic] = []
+        if weights not in get_args(WeightFormat):
+            listed = ", ".join(map(repr, get_args(WeightFormat)))
+            message = f"weights = {weights!r}: must be one of {listed}"
+            problems.append(Diagnostic("input/argument", message))
+        names, most_loss = _kept(keep, None, problems)
+        given = [*others, *(["a bound in keep"] if most_loss is not None else [])]
+        if given:
+            message = f"weights = {weights!r} needs no samples, so leave out {', '.join(given)}"
+            hint = "or leave out weights, to quantize activations, too"
+            problems.append(Diagnostic("input/argument", message, hint=hint))
+        if problems:
+            raise NnefError(problems)
+        return cls(cast("WeightFormat", weights), names)
 
 
 def _number(value: object) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, TypeVar
 
 from nnefc.driver.quantize.agreement import agreements_of
 from nnefc.driver.quantize.config import QuantizeConfig
@@ -17,7 +17,17 @@ from nnefc.support.errors import NnefError
 from nnefc.support.progress import Progress
 
 
-def without_named(layers: Sequence[Layer], names: Sequence[str]) -> list[Layer]:
+class Named(Protocol):
+    """A layer with a name."""
+
+    @property
+    def name(self) -> str: ...
+
+
+N = TypeVar("N", bound=Named)
+
+
+def without_named(layers: Sequence[N], names: Sequence[str]) -> list[N]:
     """The layers without those of the given names.
 
     Raises NnefError `quantization/keep` for names of no layer, and if no layer is left.

@@ -58,7 +58,7 @@ def layers_of(graph: Graph) -> list[Layer]:
         if op.name not in PRODUCTS or op.output.type.dtype not in _REALS:
             continue
         free = [i for i in (0, 1) if _may_change(op.inputs[i], codes)]
-        weights = tuple(i for i in free if _is_known(op.inputs[i], known))
+        weights = tuple(i for i in free if is_known(op.inputs[i], known))
         if free and len(weights) < 2:
             layers.append(Layer(op, tuple(i for i in free if i not in weights), weights))
     return layers
@@ -131,7 +131,7 @@ def _moves_items(op: Op) -> bool:
     return traits.view or (traits.item_types is ItemTypes.MOVED and is_plain)
 
 
-def _is_known(value: Value, known: dict[Value, bool]) -> bool:
+def is_known(value: Value, known: dict[Value, bool]) -> bool:
     """Whether a value does not depend on inputs; `known`: the answers so far."""
     pending = [value]
     while pending:
@@ -181,7 +181,7 @@ def rounded_operands(layers: Sequence[Layer]) -> list[tuple[Op, int]]:
             continue
         found[place] = None
         source = _sum_before(op.inputs[i])
-        if source is not None and not any(_is_known(v, known) for v in source.inputs):
+        if source is not None and not any(is_known(v, known) for v in source.inputs):
             operands = enumerate(source.inputs)
             waiting += [(source, j) for j, v in operands if _may_change(v, codes)]
     graph = layers[0].op.graph if layers else None

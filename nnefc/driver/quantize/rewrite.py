@@ -18,10 +18,14 @@ from nnefc.driver.quantize.layers import (
     rounded_operands,
 )
 from nnefc.driver.quantize.observe import twins_of
-from nnefc.driver.quantize.variables import add_variable, drop_unused
+from nnefc.driver.quantize.variables import (
+    add_variable,
+    drop_unused,
+    label_of,
+    require_finite,
+)
 from nnefc.ir import DType, Graph, Op, TensorType, Value
 from nnefc.ops.tools.build import build, constant
-from nnefc.support.errors import NnefError
 from nnefc.support.names import unused_name
 
 Array = np.ndarray[Any, Any]
@@ -160,7 +164,7 @@ class _Rewrite:
     def _quantized_bias(self, layer: Layer, bias: _Bias) -> Value:
         """A bias in codes of the scale of the products, [1, channels]; in reals without scale."""
         op = layer.op
-        name = _label(op.inputs[2]) or op.inputs[2].name or f"{layer.name}_bias"
+        name = label_of(op.inputs[2]) or op.inputs[2].name or f"{layer.name}_bias"
         dtype = op.output.type.dtype
         if bias.scale is None:
             return self._variable(f"{name}_corrected", bias.items[None].astype(dtype.numpy), op)
@@ -190,14 +194,14 @@ class _Rewrite:
         op = layer.op
         value, axis = op.inputs[i], channel_axis(op, i)
         items = items_of(value)
-        _require_finite(value, items)
+        require_finite(value, items)
         least = None
         if bias is not None and bias.scale is not None and axis is not None:
             least = least_scales(bias.items, bias.scale, items.shape, axis)
         codes, scales = weight_codes(items, axis, least)
         key = value, scales.tobytes()
         if key not in self._weights:
-            name = _label(value) or value.name
+            name = label_of(value) or value.name
             operands = (
                 self._variable(f"{name}_quantized", codes, op),
                 self._constant(scales.astype(items.dtype), op),
@@ -226,17 +230,3 @@ class _Rewrite:
         unused = unused_name(name, self._names, ignore_case=True)
         self._names.add(unused.lower())
         return unused
-
-
-def _label(value: Value) -> str:
-    """The label of a variable; "" for other values."""
-    is_variable = value.op is not None and value.op.name == "variable"
-    return str(value.op.attributes["label"]) if value.op is not None and is_variable else ""
-
-
-def _require_finite(value: Value, items: Array) -> None:
-    wrong = items[~np.isfinite(items)]
-    if wrong.size:
-        name = _label(value) or value.name
-        message = f"weight '{name}' has {wrong[0]} among its items"
-        raise NnefError.of("quantization/finite", message, hint="train it with finite values")

@@ -1,4 +1,4 @@
-"""Insert variables into a graph, and drop unused ones."""
+"""Variables of a graph: insert, drop and check them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from nnefc.ir import DType, Graph, Op, TensorType, Value
 from nnefc.ir.graph import Variable
 from nnefc.passes.cleanup.eliminate_dead_code import EliminateDeadCode
+from nnefc.support.errors import NnefError
 from nnefc.support.names import unused_name
 
 Array = np.ndarray[Any, Any]
@@ -42,3 +43,18 @@ def _labels(graph: Graph) -> Iterator[str]:
             yield str(op.attributes["label"]).lower()
         for body in op.bodies:
             yield from body.variables
+
+
+def label_of(value: Value) -> str:
+    """The label of a variable; "" for other values."""
+    is_variable = value.op is not None and value.op.name == "variable"
+    return str(value.op.attributes["label"]) if value.op is not None and is_variable else ""
+
+
+def require_finite(value: Value, items: Array) -> None:
+    """Raise NnefError `quantization/finite` for a weight with NaN or infinities."""
+    wrong = items[~np.isfinite(items)]
+    if wrong.size:
+        name = label_of(value) or value.name
+        message = f"weight '{name}' has {wrong[0]} among its items"
+        raise NnefError.of("quantization/finite", message, hint="train it with finite values")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, Any]
 
-NOT_COUNTED: Final = ("variable", "constant")
+NOT_COUNTED: Final = ("variable", "constant", "dequantize_blocks")
 """Operations that only hold data."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -37,16 +37,18 @@ def with_standard_operations(graph: Graph) -> Graph:
     return copy
 
 
-def without_dead_code(graph: Graph, *, keeps_branches: bool = False) -> Graph:
+def without_dead_code(
+    graph: Graph, *, keeps_branches: bool = False, blocks: Collection[str] = ()
+) -> Graph:
     """A copy of a graph without unused operations and variables, packed weights and branches.
 
     Unless it `keeps_branches`, both branches of an `if` run in the copy, and a `select` chooses
-    between their results.
+    between their results.  `blocks`: formats of packed weights that stay, see `unpack_blocks`.
     """
     copy = graph.clone()
     if not keeps_branches:
         inline_branches(copy)
-    unpack_blocks(copy)
+    unpack_blocks(copy, blocks)
     EliminateDeadCode().run(copy)
     used = {op.attributes["label"].lower() for op in copy.ops if op.name == "variable"}
     copy.variables = {key: copy.variables[key] for key in copy.variables if key in used}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from nnefc.emit.convert.converted import Converted, ends_of
 from nnefc.emit.convert.extents import Extents, require_values, symbolic_form
 from nnefc.emit.convert.nnef_model import NnefModel, nnef_model, operation_counts, require_inputs
-from nnefc.emit.convert.tract.document import TractDocument, tract_document
+from nnefc.emit.convert.tract.document import MULTIPLIED, TractDocument, tract_document
 from nnefc.formats.tensor_writer import Encoding
 from nnefc.frontends.common.graph_source import GraphSource, Shapes
 from nnefc.ir import Graph
@@ -69,9 +69,17 @@ def document_for(graph: Graph, extents: Extents, to: To = "auto") -> NnefModel:
         raise NnefError([*refused, *error.errors]) from None
 
 
-def tract_model(graph: Graph, extents: Extents, because: Sequence[str]) -> NnefModel:
-    """The document of a graph in tract's dialect; raises NnefError `flatten/...`."""
-    document = tract_document(graph, extents)
+def tract_model(
+    graph: Graph,
+    extents: Extents,
+    because: Sequence[str],
+    blocks: Collection[str] = MULTIPLIED,
+) -> NnefModel:
+    """The document of a graph in tract's dialect; raises NnefError `flatten/...`.
+
+    `blocks`: the formats of weights that stay in blocks.
+    """
+    document = tract_document(graph, extents, blocks)
     inputs, results = ends_of(graph, document.inputs, document.results, extents)
     converted = Converted(
         dialect=NAME,
@@ -85,9 +93,14 @@ def tract_model(graph: Graph, extents: Extents, because: Sequence[str]) -> NnefM
 
 
 def _encodings(document: TractDocument) -> Mapping[str, Encoding]:
-    """tract reads code 1 as unsigned integers, so signed ones have code 4 of later versions."""
-    return {
+    """tract reads code 1 as unsigned integers, so signed ones have code 4 of later versions.
+
+    Blocks have formats of tract.
+    """
+    integers = {
         label: Encoding(encoding="int")
         for label, array in document.tensors.items()
         if array.dtype.kind == "i"
     }
+    blocks = {label: Encoding(blocks=name) for label, name in document.blocks.items()}
+    return {**integers, **blocks}

@@ -11,6 +11,7 @@ from nnefc.emit.convert.complete_windows import complete_windows
 from nnefc.emit.convert.converted import Converted, ends_of
 from nnefc.emit.convert.extents import Extents, require_values, symbolic_form
 from nnefc.emit.convert.nnef_model import operation_counts
+from nnefc.emit.convert.onnx.blocks import BLOCKS, packed_bytes
 from nnefc.emit.convert.onnx.control_flow import CONTROL_FLOW
 from nnefc.emit.convert.onnx.detection import DETECTION
 from nnefc.emit.convert.onnx.extended import EXTENDED
@@ -29,6 +30,7 @@ from nnefc.ir import DType, Graph, Op
 from nnefc.ir.graph import walk
 from nnefc.ops.tools.cost import stored_bytes
 from nnefc.passes.canonicalise.expand_compounds import ExpandCompounds
+from nnefc.support.block_formats import BLOCK_BYTES
 from nnefc.support.errors import Diagnostics, NnefError
 from nnefc.support.progress import Progress
 
@@ -38,7 +40,10 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 
-WRITTEN: Final = {**HANDLERS, **EXTENDED, **DETECTION, **FOURIER, **CONVERSIONS, **CONTROL_FLOW}
+WRITTEN: Final = {
+    **{**HANDLERS, **EXTENDED, **DETECTION, **FOURIER, **CONVERSIONS, **CONTROL_FLOW},
+    **BLOCKS,
+}
 """The handlers of all operations."""
 
 
@@ -89,7 +94,7 @@ def onnx_model(graph: Graph, extents: Extents | None = None) -> OnnxModel:
     symbols whose values decide what is written.
     """
     require_no_updates(graph)
-    copy = without_dead_code(graph, keeps_branches=True)
+    copy = without_dead_code(graph, keeps_branches=True, blocks=BLOCK_BYTES)
     suppressions_as_loops(copy, only=lambda op: op.inputs[1].type.dtype is DType.FLOAT64)
     weighted_gathers_as_loops(copy)
     for each in _graphs(copy):
@@ -108,7 +113,7 @@ def onnx_model(graph: Graph, extents: Extents | None = None) -> OnnxModel:
         operations=operation_counts(copy),
         inputs=inputs,
         results=results,
-        weight_bytes=stored_bytes(copy),
+        weight_bytes=stored_bytes(copy) + packed_bytes(copy),
     )
     return OnnxModel(converted, outline, writer.data_of)
 

@@ -89,6 +89,9 @@ class OnnxWriter:
         self._initializers: list[Any] = []
         self.data_of: dict[str, Array] = {}
         """The data of large initializers by name, which the message does not have."""
+        self.packed: dict[Op, tuple[str, Array]] = {}
+        """Names of codes, and scales, of matrices in blocks, by their `dequantize_blocks`."""
+        self._domains = {""}
         self._names: dict[Value, str] = {}
         self._renamed: dict[str, str] = {}
         """Names in the graph by the names that handlers gave to the results of nodes."""
@@ -163,6 +166,7 @@ class OnnxWriter:
         """Append a node and return the names of its results."""
         attributes = {key: plain_attribute(value) for key, value in attributes.items()}
         outputs = [self.fresh(kind.lower()) for _ in range(results)]
+        self._domains.add(attributes.get("domain", ""))
         name = self.fresh(kind)
         self._nodes.append(self._helper.make_node(kind, inputs, outputs, name=name, **attributes))
         return outputs
@@ -257,7 +261,8 @@ class OnnxWriter:
         graph = self._helper.make_graph(
             self._nodes, self.graph.name, inputs, outputs, self._initializers
         )
-        opsets = [self._helper.make_opsetid("", self.opset)]
+        versions = dict.fromkeys(sorted(self._domains), 1) | {"": self.opset}
+        opsets = [self._helper.make_opsetid(*each) for each in versions.items()]
         model = self._helper.make_model(graph, opset_imports=opsets)
         model.ir_version = next(ir for least, ir in _IR_VERSIONS if self.opset >= least)
         return model

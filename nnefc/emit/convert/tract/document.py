@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from nnefc.emit.convert.complete_windows import complete_windows
 from nnefc.emit.convert.extents import Extents
 from nnefc.emit.convert.standard_operations import without_dead_code
 from nnefc.emit.convert.suppression import suppressions_as_loops
+from nnefc.emit.convert.tract.blocks import BLOCKS
 from nnefc.emit.convert.tract.operations import HANDLERS, is_written
 from nnefc.emit.convert.tract.scan import hoist_constants
 from nnefc.emit.convert.tract.writer import (
@@ -24,6 +26,9 @@ from nnefc.passes.canonicalise.expand_compounds import ExpandCompounds
 from nnefc.support.errors import NnefError
 from nnefc.syntax.lexer import KEYWORDS
 
+MULTIPLIED: Final = ("q4_0",)
+"""Formats of blocks that the products of tract 0.23 read."""
+
 
 @dataclass(frozen=True, slots=True)
 class TractDocument:
@@ -34,29 +39,33 @@ class TractDocument:
     tensors: dict[str, Any]
     inputs: list[str]
     results: list[str]
+    blocks: dict[str, str]
+    """The formats of the tensors that are blocks, by label."""
 
 
-def tract_document(graph: Graph, extents: Extents | None = None) -> TractDocument:
+def tract_document(
+    graph: Graph, extents: Extents | None = None, blocks: Collection[str] = MULTIPLIED
+) -> TractDocument:
     """The document of a graph, whose extents may depend on symbols.
 
-    Results whose extents only a run tells are cut to their items in the document.  Raises NnefError
-    `flatten/...` with everything that cannot be said.
+    Results whose extents only a run tells are cut to their items in the document.  `blocks`: the
+    formats of weights that stay in blocks.  Raises NnefError `flatten/...` with everything that
+    cannot be said.
     """
     require_no_states(graph)
-    copy = without_dead_code(graph)
+    copy = without_dead_code(graph, blocks=blocks)
     suppressions_as_loops(copy)
     weighted_gathers_as_loops(copy)
-    ExpandCompounds(only=lambda op: not is_written(op)).run(copy)
+    ExpandCompounds(only=lambda op: op.name not in BLOCKS and not is_written(op)).run(copy)
     complete_windows(copy)
     hoist_constants(copy)
-    writer = TractWriter(copy, extents or Extents(), HANDLERS)
+    writer = TractWriter(copy, extents or Extents(), {**HANDLERS, **BLOCKS})
     inputs = _inputs(writer, copy)
     writer.body(copy)
     results = _results(writer, copy)
     writer.require_all()
-    return TractDocument(
-        copy, _text(writer, copy, inputs, results), writer.tensors, inputs, results
-    )
+    text = _text(writer, copy, inputs, results)
+    return TractDocument(copy, text, writer.tensors, inputs, results, writer.blocks)
 
 
 def require_no_states(graph: Graph) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from nnefc.emit.convert.block_weights import is_block_data
 from nnefc.emit.convert.extents import Extents, NoText
 from nnefc.emit.convert.tract.literals import is_exact, is_written_in_place, number_of
 from nnefc.frontends.common.graph_variables import plain_label
@@ -85,6 +86,8 @@ class TractWriter:
         self.handlers = handlers
         self.tensors: dict[str, Any] = {}
         """The data of variables by label."""
+        self.blocks: dict[str, str] = {}
+        """The formats of those that are blocks."""
         self.fragments: list[str] = []
         self.registries = {"tract_core"}
         self.refused = Refusals()
@@ -207,7 +210,7 @@ class TractWriter:
         What cannot be said is counted in `refused`.
         """
         for op in graph.ops:
-            if op.name == "constant":
+            if op.name == "constant" or is_block_data(op):
                 continue
             try:
                 text = self._expression(op)

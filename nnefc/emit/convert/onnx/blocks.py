@@ -1,0 +1,133 @@
+"""Write products and gathers of matrices in blocks by the operators of onnxruntime for them."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from nnefc.emit.convert.block_weights import blocks_of
+from nnefc.emit.convert.onnx.operations import HANDLERS, bias
+from nnefc.emit.convert.onnx.writer import Handler, OnnxWriter, Unsupported
+from nnefc.ir import Graph, Op
+from nnefc.support.block_formats import BLOCK_BYTES, BLOCK_ITEMS
+
+Array = np.ndarray[Any, Any]
+
+DOMAIN: Final = "com.microsoft"
+_BITS: Final = {"q4_0": 4, "q4_0_legacy": 4, "q8_1": 8}
+_SCALE_BYTES: Final = 4
+
+
+def packed_bytes(graph: Graph) -> int:
+    """Bytes that matrices in blocks take in the file beyond those of their variables."""
+    made = [op for op in graph.ops if op.name == "dequantize_blocks"]
+    return sum(_packed_bytes(op) - op.inputs[0].type.volume for op in made)
+
+
+def _packed_bytes(op: Op) -> int:
+    blocks = op.output.type.volume // BLOCK_ITEMS
+    return blocks * (BLOCK_ITEMS * _BITS[op.attributes["format"]] // 8 + _SCALE_BYTES)
+
+
+def _codes(w: OnnxWriter, op: Op) -> str:
+    """The codes, [rows, blocks, bytes of a block], which products and gathers share."""
+    if op not in w.packed:
+        source = op.inputs[0]
+        codes, scales = _unpacked(w.data(source), op.attributes["format"])
+        w.packed[op] = w.store_form(source, codes), scales
+    return w.packed[op][0]
+
+
+def _scales(w: OnnxWriter, op: Op, *more: int) -> str:
+    """The scales, [rows, blocks] and more axes."""
+    scales = w.packed[op][1]
+    return w.store(scales.reshape(*scales.shape, *more))
+
+
+def _attributes(op: Op) -> dict[str, Any]:
+    bits = _BITS[op.attributes["format"]]
+    return {"bits": bits, "block_size": BLOCK_ITEMS, "domain": DOMAIN}
+
+
+def _unpacked(stored: Array, format: str) -> tuple[Array, Array]:
+    """Unsigned codes, the first of two in the lower half of a byte, and scales in float32."""
+    blocks = stored.reshape(len(stored), -1, BLOCK_BYTES[format])
+    scales = np.ascontiguousarray(blocks[..., :2]).view("<f2")[..., 0].astype(np.float32)
+    if format == "q8_1":
+        codes = blocks[..., 4:] ^ np.uint8(128)
+    elif format == "q4_0_legacy":
+        codes = blocks[..., 2:]
+    else:
+        pairs = np.concatenate([blocks[..., 2:] & 15, blocks[..., 2:] >> 4], 2)
+        codes = pairs[..., ::2] | (pairs[..., 1::2] << 4)
+    return np.ascontiguousarray(codes), scales
+
+
+def _product(w: OnnxWriter, name: str, op: Op) -> str:
+    """A tensor times the transpose of a matrix in blocks."""
+    rows, depth = op.output.type.dims
+    operands = name, _codes(w, op), _scales(w, op)
+    return w.one("MatMulNBits", *operands, K=depth, N=rows, **_attributes(op))
+
+
+def _matmul(w: OnnxWriter, op: Op) -> str:
+    x, matrix = op.inputs
+    made = blocks_of(matrix)
+    if made is None:
+        return _written("matmul", w, op)
+    name, rank = w.name(x), x.type.rank
+    if op.attributes["transposeA"]:
+        name = w.one("Transpose", name, perm=[*range(rank - 2), rank - 1, rank - 2])
+    return _product(w, name, made)
+
+
+def _linear(w: OnnxWriter, op: Op) -> str:
+    x, matrix, offset = op.inputs
+    made = blocks_of(matrix)
+    if made is None:
+        return _written("linear", w, op)
+    rows = matrix.type.dims[0]
+    if x.type.rank != 2 or offset.type.dims not in ((), (1, rows)):
+        raise Unsupported("linear with another bias than one per feature is not converted to ONNX")
+    y = _product(w, w.name(x), made)
+    vector = bias(w, op, rows)
+    return w.one("Add", y, *vector) if vector else y
+
+
+def _gather(w: OnnxWriter, op: Op) -> str:
+    made = blocks_of(op.inputs[0])
+    if made is None:
+        return _written("gather", w, op)
+    operands = _codes(w, made), w.name(op.inputs[1]), _scales(w, made, 1)
+    axes = {"gather_axis": 0, "quantize_axis": 2}
+    blocks = w.one("GatherBlockQuantized", *operands, **axes, **_attributes(made))
+    return w.one("Reshape", blocks, w.integers(op.output.type.dims))
+
+
+def _written(name: str, w: OnnxWriter, op: Op) -> str:
+    """An operation on reals."""
+    result = HANDLERS[name](w, op)
+    assert isinstance(result, str)
+    return result
+
+
+def _skipped(w: OnnxWriter, op: Op) -> str:
+    """Nothing: those that read the matrix write its blocks."""
+    if blocks_of(op.output) is None:
+        raise Unsupported("blocks that are computed are not converted to ONNX")
+    return ""
+
+
+def _unless_blocks(name: str) -> Handler:
+    return lambda w, op: HANDLERS[name](w, op) if blocks_of(op.output) is None else ""
+
+
+BLOCKS: Final[dict[str, Handler]] = {
+    "dequantize_blocks": _skipped,
+    "gather": _gather,
+    "linear": _linear,
+    "matmul": _matmul,
+    **{name: _unless_blocks(name) for name in ("reshape", "squeeze", "unsqueeze")},
+}
+"""Handlers of operations that may read matrices in blocks."""
