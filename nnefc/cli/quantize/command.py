@@ -11,16 +11,21 @@ import typer
 from nnefc.cli.convert.command import ONNX, To, check_format, check_target
 from nnefc.cli.convert.report import conversion_facts
 from nnefc.cli.quantize.options import ChoiceOptions, SampleOptions
+from nnefc.cli.quantize.page import quantized_page, weights_page
 from nnefc.cli.quantize.report import print_quantized, quantized_facts
+from nnefc.cli.quantize.weights import print_weights, write_weights
+from nnefc.cli.quantize.write import write_model, write_page
 from nnefc.cli.support.diagnostics import naming_file
 from nnefc.cli.support.import_and_compile import read
 from nnefc.cli.support.option_groups import DocumentOptions
-from nnefc.cli.support.options import Json, Model, Threads
+from nnefc.cli.support.options import Json, Model, Threads, usage
 from nnefc.cli.support.outputs import check_suffix
 from nnefc.cli.support.printing import print_json, progress
 
 if TYPE_CHECKING:
+    from nnefc.driver.quantize.config import QuantizeConfig
     from nnefc.driver.quantize.quantize_graph import Quantized
+    from nnefc.driver.quantize.samples import Pictures
     from nnefc.emit.convert.extents import Extents
     from nnefc.emit.convert.nnef_model import NnefModel
     from nnefc.emit.convert.onnx.model import OnnxModel
@@ -29,12 +34,13 @@ if TYPE_CHECKING:
     from nnefc.options.import_config import ImportConfig
 
 Data = Annotated[
-    Path,
+    Path | None,
     typer.Option(
         "--data",
         "-d",
         help="Samples of the inputs: a folder with .npy, .npz and .dat files and pictures, or one "
-        "such file. Axis 0 of an array may have several samples; an .npz has inputs by name.",
+        "such file. Axis 0 of an array may have several samples; an .npz has inputs by name. "
+        "Needed without --weights.",
     ),
 ]
 Output = Annotated[
@@ -44,7 +50,8 @@ Output = Annotated[
         "-o",
         readable=False,
         help="What to write: an ONNX file (.onnx) with QuantizeLinear and DequantizeLinear, an "
-        "NNEF archive (.tgz, .tar.gz, .tar) with graph.quant, or a folder with both.",
+        "NNEF archive (.tgz, .tar.gz, .tar) with graph.quant, or a folder with both. With "
+        "--weights: an ONNX file with MatMulNBits, or NNEF in the dialect of tract.",
     ),
 ]
 Html = Annotated[
@@ -58,10 +65,10 @@ Html = Annotated[
 
 def quantize(
     model: Model,
-    data: Data,
     output: Output,
     choices: ChoiceOptions,
     pictures: SampleOptions,
+    data: Data = None,
     to: To = "auto",
     html: Html = None,
     threads: Threads = None,
@@ -79,6 +86,8 @@ def quantize(
     the ratio of signal to noise in decibels, measured on the samples. The noise of a layer
     includes that of the layers before it. Outputs also have the measure that --keep 0.5% limits.
 
+    With --weights q8_0 or q4_0, only weights are quantized, in blocks of 32, and nothing is run.
+
     Examples:
 
         nnefc quantize net.onnx --data samples/ -o net-int8.onnx
@@ -90,16 +99,42 @@ def quantize(
         nnefc quantize net.onnx --data samples/ --signal-to-noise 30 -o net-int8.onnx
 
         nnefc quantize net.onnx --data samples/ --equalise --html report.html -o net-int8.onnx
+
+        nnefc quantize llm.onnx --weights q4_0 -o llm-q4.onnx
     """
+    check_target(model, output)
+    check_format(to, output)
+    check_suffix("--html", html, ".html")
+    importing = document.config_of(model)
+    if choices.weights is not None:
+        samples = {"--data": data, **pictures.given()}
+        config = choices.weights_config(samples)
+        facts = write_weights(model, importing, config, output, to)
+        page, show = weights_page, print_weights
+    elif data is None:
+        raise usage("--data is missing", "or --weights q8_0, to quantize weights alone")
+    else:
+        options = choices.config(threads), pictures.pictures()
+        facts = _write_codes(model, importing, *options, data, output, to)
+        page, show = quantized_page, print_quantized
+    write_page(html, page(facts) if html is not None else "")
+    print_json(facts) if json else show(facts)
+
+
+def _write_codes(
+    model: str,
+    importing: ImportConfig,
+    config: QuantizeConfig,
+    how: Pictures,
+    data: Path,
+    output: Path,
+    to: str,
+) -> dict[str, Any]:
+    """Write a model whose products read codes; returns the facts for JSON."""
     from nnefc.driver.quantize.layer_noise import layer_noise
     from nnefc.driver.quantize.quantize_graph import quantize_graph
     from nnefc.driver.quantize.samples import Folder
 
-    check_target(model, output)
-    check_format(to, output)
-    check_suffix("--html", html, ".html")
-    config, how = choices.config(threads), pictures.pictures()
-    importing = document.config_of(model)
     source, graph = _read(model, importing, data)
     samples = Folder.of(data, graph.inputs, how)
     with progress("observing", late=True) as advance:
@@ -107,22 +142,10 @@ def quantize(
     with naming_file(model):
         written = _converted(quantized, source, importing.shapes, output, to)
     with progress("comparing", late=True) as advance:
-        rows = layer_noise(quantized, samples, threads, advance)
-    files = _write(written, output)
-    facts = quantized_facts(
-        conversion_facts(written.converted, output, files), config, quantized, rows
-    )
-    if html is not None:
-        _write_page(html, facts)
-    print_json(facts) if json else print_quantized(facts)
-
-
-def _write_page(path: Path, facts: dict[str, Any]) -> None:
-    from nnefc.cli.quantize.page import quantized_page
-    from nnefc.formats.atomic import replace_file
-
-    with replace_file(path) as file:
-        file.write(quantized_page(facts).encode())
+        rows = layer_noise(quantized, samples, config.threads, advance)
+    files = write_model(written, output)
+    facts = conversion_facts(written.converted, output, files)
+    return quantized_facts(facts, config, quantized, rows)
 
 
 def _read(model: str, config: ImportConfig, data: Path) -> tuple[Graph | GraphSource, Graph]:
@@ -180,14 +203,3 @@ def _document(graph: Graph, extents: Extents, to: str) -> NnefModel:
         because = [each.message for each in error.errors]
     model = document_for(graph, extents, "tract")
     return replace(model, converted=replace(model.converted, because=because))
-
-
-def _write(written: NnefModel | OnnxModel, output: Path) -> list[Path]:
-    """Write a file or a folder; returns what was written."""
-    from nnefc.emit.convert.onnx.model import OnnxModel
-
-    with progress("writing", late=True) as advance:
-        if isinstance(written, OnnxModel):
-            return written.write(output, advance)
-        written.write(output, advance)
-    return [output]

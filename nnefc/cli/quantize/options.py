@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,9 +12,18 @@ from nnefc.cli.support.options import choice
 from nnefc.cli.support.pictures import Layout, Mean, PictureOptions, Std
 
 if TYPE_CHECKING:
-    from nnefc.driver.quantize.config import QuantizeConfig
+    from nnefc.driver.quantize.config import QuantizeConfig, WeightsConfig
     from nnefc.driver.quantize.samples import Pictures
 
+Weights = Annotated[
+    str | None,
+    choice(
+        "--weights",
+        ["q8_0", "q4_0"],
+        "Quantize weights of products alone, in blocks of 32 codes of 8 or 4 bits with a scale, as "
+        "llama.cpp does; for language models. Takes no samples.",
+    ),
+]
 Activations = Annotated[
     str,
     choice("--activations", ["uint8", "int8"], "Type of the codes of activations."),
@@ -83,6 +93,7 @@ Equalise = Annotated[
 class ChoiceOptions:
     """How codes and layers are chosen, as typed."""
 
+    weights: Weights = None
     activations: Activations = "uint8"
     observer: Observer = "mean-square"
     percentile: Percentile = None
@@ -108,6 +119,19 @@ class ChoiceOptions:
             threads=threads,
         )
 
+    def weights_config(self, others: Mapping[str, object]) -> WeightsConfig:
+        """The checked options for weights alone; raises NnefError with all errors.
+
+        `others`: options about samples, as typed; None is not given.
+        """
+        from nnefc.driver.quantize.config import WeightsConfig
+
+        given = [name for name, value in others.items() if value is not None]
+        for each in fields(self):
+            if each.name not in ("weights", "keep") and getattr(self, each.name) != each.default:
+                given.append(f"--{each.name.replace('_', '-')}")
+        return WeightsConfig.of(self.weights, self.keep or (), given)
+
 
 @dataclass(frozen=True, slots=True)
 class SampleOptions:
@@ -116,6 +140,11 @@ class SampleOptions:
     mean: Mean = None
     std: Std = None
     layout: Layout = "auto"
+
+    def given(self) -> dict[str, object]:
+        """The options by name; None for those that were not typed."""
+        layout = None if self.layout == "auto" else self.layout
+        return {"--mean": self.mean, "--std": self.std, "--layout": layout}
 
     def pictures(self) -> Pictures:
         """The checked options; raises NnefError with all errors."""

@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any, Final
 
+from nnefc.cli.quantize import weights
 from nnefc.cli.quantize.report import agreement_text, decibels, summary
 from nnefc.cli.support.html_page import Bar, html_table, page
+from nnefc.cli.support.printing import size
 
 MOST_DECIBELS: Final = 60.0
 """The ratio whose bar has the whole width."""
@@ -23,6 +25,21 @@ def quantized_page(facts: Mapping[str, Any]) -> str:
     rows = [row for layer in facts["layers"] for row in _rows(layer)]
     lines = "".join(f"<p>{escape(line)}</p>" for line in summary(facts))
     return page(str(facts["output"]), lines + html_table(_COLUMNS, rows))
+
+
+def weights_page(facts: Mapping[str, Any]) -> str:
+    """The page of `weights_facts`."""
+    rows: list[list[Any]] = []
+    for row in facts["weights"]:
+        ratio: float = row["signal_to_noise"] or 0.0
+        length = min(max(ratio, 0.0), MOST_DECIBELS) / MOST_DECIBELS
+        sizes = size(row["bytes_before"]), size(row["bytes_after"])
+        shape = "x".join(map(str, row["shape"]))
+        bar = Bar(length, weights.outcome(row))
+        rows.append([row["layer"], row["operation"], shape, *sizes, weights.outcome(row), bar])
+    lines = "".join(f"<p>{escape(line)}</p>" for line in weights.summary(facts))
+    columns = ["layer", "operation", "shape", "before", "after", "signal to noise", ""]
+    return page(str(facts["output"]), lines + html_table(columns, rows))
 
 
 def _rows(layer: Mapping[str, Any]) -> list[list[Any]]:

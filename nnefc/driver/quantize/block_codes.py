@@ -51,7 +51,8 @@ def chunks_of(rows: Array) -> Iterator[slice]:
 
 def _round_q4_0(items: Array, made: Array) -> None:
     largest = np.abs(items).argmax(2, keepdims=True)
-    scale = np.take_along_axis(items, largest, 2) / np.float32(-8)
+    signed = np.take_along_axis(items, largest, 2) + np.float32(0)  # 0 has no sign
+    scale = signed / np.float32(-8)
     codes = (items * _inverse(scale) + np.float32(8.5)).astype(np.int8)
     codes = np.minimum(codes, 15).astype(np.uint8)
     half = BLOCK_ITEMS // 2
