@@ -13,8 +13,13 @@ from benchmarks.engines.engine_interface import Array, Call, Engine
 _FILE = "model.tflite"
 
 
+def _is_given(network: Network) -> bool:
+    """Whether the network is a file of TensorFlow Lite already."""
+    return network.archive.name == _FILE
+
+
 class LiteRt(Engine):
-    """The interpreter of LiteRT with XNNPACK, on quantized networks with channels last."""
+    """The interpreter of LiteRT with XNNPACK, on TensorFlow Lite files and quantized networks."""
 
     name = "litert"
     title = "LiteRT"
@@ -23,6 +28,8 @@ class LiteRt(Engine):
     def convert(self, network: Network) -> None:
         from benchmarks.quantized.tflite import convert
 
+        if _is_given(network):
+            return
         if network.reals is None:
             raise RuntimeError("only quantized networks are translated for it")
         target = network.file(_FILE)
@@ -38,7 +45,9 @@ class LiteRt(Engine):
         interpreter = litert.Interpreter(str(network.file(_FILE)), num_threads=threads)
         interpreter.allocate_tensors()
         numbers = [each["index"] for each in interpreter.get_input_details()]
-        inputs = [np.ascontiguousarray(_channels_last(array)) for array in arrays.values()]
+        inputs = list(arrays.values())
+        if not _is_given(network):
+            inputs = [np.ascontiguousarray(_channels_last(array)) for array in inputs]
         outputs = [each["index"] for each in interpreter.get_output_details()]
 
         def call() -> list[Array]:
@@ -50,9 +59,12 @@ class LiteRt(Engine):
         return call
 
     def results(self, network: Network, returned: Any) -> dict[str, Array]:
+        results = dict(zip(network.outputs, returned))
+        if _is_given(network):
+            return results
         return {
             name: np.moveaxis(array, -1, 1) if array.ndim == 4 else array
-            for name, array in zip(network.outputs, returned)
+            for name, array in results.items()
         }
 
 

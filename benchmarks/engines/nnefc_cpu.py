@@ -33,7 +33,7 @@ class Nnefc(Engine):
 
         inputs = list(arrays.values())
         call: Model
-        if network.archive.suffix == ".onnx":
+        if network.archive.suffix in (".onnx", ".tflite"):
             call, self._model = _of_file(network, threads, arrays)
         else:
             graph, precision = import_graph(network), network.precision
@@ -66,7 +66,7 @@ class Nnefc(Engine):
 def _of_file(
     network: Network, threads: int, arrays: dict[str, Array]
 ) -> tuple[Model, CompiledModel]:
-    """(model of an ONNX file, the one that it runs for `arrays`).
+    """(model of an ONNX or TensorFlow Lite file, the one that it runs for `arrays`).
 
     Results whose extent a run tells have their full room in the model of a graph.
     """

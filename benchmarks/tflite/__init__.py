@@ -1,0 +1,1 @@
+"""TensorFlow Lite networks, in nnefc and in LiteRT with XNNPACK."""
