@@ -28,7 +28,7 @@ def quantized_page(facts: Mapping[str, Any]) -> str:
 
 
 def weights_page(facts: Mapping[str, Any]) -> str:
-    """The page of `weights_facts`."""
+    """The page of `write_weights`."""
     rows: list[list[Any]] = []
     for row in facts["weights"]:
         ratio: float = row["signal_to_noise"] or 0.0

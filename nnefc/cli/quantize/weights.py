@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nnefc.cli.convert.command import ONNX
 from nnefc.cli.convert.report import conversion_facts
+from nnefc.cli.quantize.onnx_weights import editable, edited
 from nnefc.cli.quantize.report import decibels
 from nnefc.cli.quantize.write import write_model
 from nnefc.cli.support.diagnostics import naming_file
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from nnefc.emit.convert.extents import Extents
     from nnefc.emit.convert.nnef_model import NnefModel
     from nnefc.emit.convert.onnx.model import OnnxModel
+    from nnefc.frontends.common.graph_source import GraphSource
+    from nnefc.ir import Graph
     from nnefc.options.import_config import ImportConfig
 
 
@@ -28,24 +31,42 @@ def write_weights(
     model: str, importing: ImportConfig, config: WeightsConfig, output: Path, to: str
 ) -> dict[str, Any]:
     """Write a model with its weights in blocks; returns the facts for JSON."""
-    from nnefc.driver.quantize.weights_in_blocks import weights_in_blocks
-    from nnefc.emit.convert.extents import Extents, require_values, symbolic_form
-    from nnefc.ir import Graph
-    from nnefc.support.errors import Diagnostics
-
     if to == "nnef":
         message = "NNEF 1.0.2 has no weights in blocks"
         raise NnefError.of("input/argument", message, hint="leave out --to, or give --to tract")
-    graph, extents = read(model, importing, sources=True), Extents()
+    source = read(model, importing, sources=True)
     with naming_file(model):
+        written, weights, before = _quantized(source, importing, config, output)
+    files = write_model(written, output)
+    return {
+        **conversion_facts(written.converted, output, files),
+        "weight_bytes_before": before,
+        "blocks": config.format,
+        "weights": list(map(_row, weights)),
+    }
+
+
+def _quantized(
+    source: Graph | GraphSource, importing: ImportConfig, config: WeightsConfig, output: Path
+) -> tuple[NnefModel | OnnxModel, Sequence[BlockWeight], int]:
+    """(what is to be written, all matrices, bytes of weights before)"""
+    from nnefc.driver.quantize.weights_in_blocks import weights_in_blocks
+    from nnefc.emit.convert.extents import Extents, require_values, symbolic_form
+    from nnefc.ir import Graph
+    from nnefc.ops.tools.cost import stored_bytes
+    from nnefc.support.errors import Diagnostics
+
+    with progress("rounding weights", late=True) as advance:
+        model = editable(source, importing, output)
+        if model is not None:
+            return edited(model, config, advance)
+        graph, extents = source, Extents()
         if not isinstance(graph, Graph):
             require_values(graph, importing.shapes)
             graph, extents = symbolic_form(graph, importing.shapes, Diagnostics())
-        with progress("rounding weights", late=True) as advance:
-            quantized = weights_in_blocks(graph, *config, advance)
-        written = _converted(quantized, extents, output)
-    files = write_model(written, output)
-    return weights_facts(conversion_facts(written.converted, output, files), quantized)
+        quantized = weights_in_blocks(graph, *config, advance)
+        before = stored_bytes(quantized.reals)
+        return _converted(quantized, extents, output), quantized.weights, before
 
 
 def _converted(quantized: WeightsInBlocks, extents: Extents, output: Path) -> NnefModel | OnnxModel:
@@ -62,18 +83,6 @@ def _converted(quantized: WeightsInBlocks, extents: Extents, output: Path) -> Nn
     from nnefc.emit.convert.onnx.model import onnx_model
 
     return onnx_model(quantized.graph, extents)
-
-
-def weights_facts(written: Mapping[str, Any], quantized: WeightsInBlocks) -> dict[str, Any]:
-    """The facts of a model with weights in blocks, for JSON; `written`: those of the file."""
-    from nnefc.ops.tools.cost import stored_bytes
-
-    return {
-        **written,
-        "weight_bytes_before": stored_bytes(quantized.reals),
-        "blocks": quantized.format,
-        "weights": list(map(_row, quantized.weights)),
-    }
 
 
 def _row(weight: BlockWeight) -> dict[str, Any]:

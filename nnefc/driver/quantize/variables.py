@@ -53,8 +53,12 @@ def label_of(value: Value) -> str:
 
 def require_finite(value: Value, items: Array) -> None:
     """Raise NnefError `quantization/finite` for a weight with NaN or infinities."""
+    require_finite_items(label_of(value) or value.name, items)
+
+
+def require_finite_items(name: str, items: Array) -> None:
+    """Raise NnefError `quantization/finite` for a weight with NaN or infinities."""
     wrong = items[~np.isfinite(items)]
     if wrong.size:
-        name = label_of(value) or value.name
         message = f"weight '{name}' has {wrong[0]} among its items"
         raise NnefError.of("quantization/finite", message, hint="train it with finite values")

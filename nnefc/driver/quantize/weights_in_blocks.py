@@ -83,15 +83,7 @@ def weights_in_blocks(
     """
     copy = graph.clone()
     found = list(_matrices(copy))
-    able = [each.weight for each in found if not each.weight.reason]
-    if not able:
-        reasons = dict.fromkeys(f"'{each.weight.name}': {each.weight.reason}" for each in found)
-        message = f"no weights of products can be in blocks of {BLOCK_ITEMS}"
-        raise NnefError.of("quantization/model", message, hint="; ".join([*reasons][:3]))
-    left = {id(each) for each in without_named(able, keep)}
-    for weight in able:
-        if id(weight) not in left:
-            weight.reason = "kept"
+    choose([each.weight for each in found], keep)
     blocks = _Blocks(copy, format)
     for i, each in enumerate(found):
         if progress is not None:
@@ -102,6 +94,34 @@ def weights_in_blocks(
         progress(len(found), len(found), "weights")
     drop_unused(copy)
     return WeightsInBlocks(copy, graph, format, [each.weight for each in found])
+
+
+def choose(weights: Sequence[BlockWeight], keep: Sequence[str]) -> None:
+    """Give those that are kept this reason.
+
+    Raises NnefError `quantization/model` if none can be in blocks, `quantization/keep` for names of
+    none.
+    """
+    able = [each for each in weights if not each.reason]
+    if not able:
+        reasons = dict.fromkeys(f"'{each.name}': {each.reason}" for each in weights)
+        message = f"no weights of products can be in blocks of {BLOCK_ITEMS}"
+        raise NnefError.of("quantization/model", message, hint="; ".join([*reasons][:3]))
+    left = {id(each) for each in without_named(able, keep)}
+    for each in able:
+        if id(each) not in left:
+            each.reason = "kept"
+
+
+def rounded_rows(rows: Array, format: WeightFormat) -> tuple[Array, Noise] | None:
+    """The blocks of float32 [rows, depth] and their noise; None if a scale exceeds float16."""
+    codes, noise = block_codes(rows, format), Noise()
+    with np.errstate(invalid="ignore"):
+        for part in chunks_of(rows):
+            items = rows[part]
+            found = dequantize_blocks(codes[part], format=STORED[format], shape=items.shape)
+            noise.add(items, found)
+    return (codes, noise) if np.isfinite(noise.noise) else None
 
 
 class _Matrix(NamedTuple):
@@ -227,21 +247,16 @@ class _Blocks:
         require_finite(value, items)
         rows = items.reshape(value.type.dims[-2:])
         rows = rows.T if swapped else rows
-        codes = block_codes(rows, self._format)
-        attributes = {"format": STORED[self._format]}
-        noise = Noise()
-        with np.errstate(invalid="ignore"):
-            for part in chunks_of(rows):
-                shape = rows[part].shape
-                noise.add(rows[part], dequantize_blocks(codes[part], **attributes, shape=shape))
-        if not np.isfinite(noise.noise):
+        made = rounded_rows(rows, self._format)
+        if made is None:
             return None
+        codes, noise = made
         name = label_of(_unwidened(value)) or value.name or op.output.name
         stored = add_variable(self._graph, self._unique(f"{name}_{self._format}"), codes, op)
-        attributes = {**attributes, "shape": rows.shape}
+        attributes = {"format": STORED[self._format], "shape": rows.shape}
         names = [self._unique(f"{name}_blocks")]
-        made = build(self._graph, "dequantize_blocks", [stored], attributes, before=op, names=names)
-        return made.output, codes.nbytes, noise
+        real = build(self._graph, "dequantize_blocks", [stored], attributes, before=op, names=names)
+        return real.output, codes.nbytes, noise
 
     def _unique(self, name: str) -> str:
         unused = unused_name(name, self._names, ignore_case=True)

@@ -15,7 +15,7 @@ from nnefc.support.block_formats import BLOCK_BYTES, BLOCK_ITEMS
 Array = np.ndarray[Any, Any]
 
 DOMAIN: Final = "com.microsoft"
-_BITS: Final = {"q4_0": 4, "q4_0_legacy": 4, "q8_1": 8}
+BITS: Final = {"q4_0": 4, "q4_0_legacy": 4, "q8_1": 8}
 _SCALE_BYTES: Final = 4
 
 
@@ -27,14 +27,14 @@ def packed_bytes(graph: Graph) -> int:
 
 def _packed_bytes(op: Op) -> int:
     blocks = op.output.type.volume // BLOCK_ITEMS
-    return blocks * (BLOCK_ITEMS * _BITS[op.attributes["format"]] // 8 + _SCALE_BYTES)
+    return blocks * (BLOCK_ITEMS * BITS[op.attributes["format"]] // 8 + _SCALE_BYTES)
 
 
 def _codes(w: OnnxWriter, op: Op) -> str:
     """The codes, [rows, blocks, bytes of a block], which products and gathers share."""
     if op not in w.packed:
         source = op.inputs[0]
-        codes, scales = _unpacked(w.data(source), op.attributes["format"])
+        codes, scales = unpacked_blocks(w.data(source), op.attributes["format"])
         w.packed[op] = w.store_form(source, codes), scales
     return w.packed[op][0]
 
@@ -46,11 +46,11 @@ def _scales(w: OnnxWriter, op: Op, *more: int) -> str:
 
 
 def _attributes(op: Op) -> dict[str, Any]:
-    bits = _BITS[op.attributes["format"]]
+    bits = BITS[op.attributes["format"]]
     return {"bits": bits, "block_size": BLOCK_ITEMS, "domain": DOMAIN}
 
 
-def _unpacked(stored: Array, format: str) -> tuple[Array, Array]:
+def unpacked_blocks(stored: Array, format: str) -> tuple[Array, Array]:
     """Unsigned codes, the first of two in the lower half of a byte, and scales in float32."""
     blocks = stored.reshape(len(stored), -1, BLOCK_BYTES[format])
     scales = np.ascontiguousarray(blocks[..., :2]).view("<f2")[..., 0].astype(np.float32)
