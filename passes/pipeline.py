@@ -56,6 +56,7 @@ from nnefc.passes.quantize.cancel_quantizations import CancelQuantizations
 from nnefc.passes.quantize.choose_code_products import ChooseCodeProducts
 from nnefc.passes.quantize.fold_codes import FoldCodes
 from nnefc.passes.quantize.fuse_code_convolutions import FuseCodeConvolutions
+from nnefc.passes.quantize.fuse_code_resize import FuseCodeResize
 from nnefc.passes.quantize.fuse_code_softmax import FuseCodeSoftmax
 from nnefc.passes.quantize.fuse_integers import FuseIntegers, is_no_operation_on_codes
 from nnefc.passes.quantize.hoist_quantizations import HoistQuantizations
@@ -88,6 +89,7 @@ def _quantization(expand: ExpandCompounds) -> Phase:
             TabulateFunctions(),
             SumCodes(),
             FuseCodeSoftmax(),
+            FuseCodeResize(),
             FuseCodeConvolutions(),
             FuseIntegers(),
             ChooseCodeProducts(),

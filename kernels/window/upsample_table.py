@@ -10,3 +10,8 @@ ONE_ROW, TWO_ROWS = 1, 2
 
 COLUMN: Final = 3
 """Words of a table entry of `upsample.linear`."""
+
+CODE_RUN: Final = 4
+"""Words of a run of outputs of `upsample.code_linear`."""
+CODE_NUMBERS: Final = 8
+"""Numbers that all pieces of `upsample.code_linear` read."""

@@ -9,6 +9,7 @@ from nnefc.ir import Blocked, Graph, Op, Value
 from nnefc.ir.convolution_algorithm import Direct
 from nnefc.ops.core.blocked_rules import WORD_CODES
 from nnefc.ops.core.window_arithmetic import Padding, convolution_groups
+from nnefc.ops.internal import code_resize
 from nnefc.ops.tools.convolution import is_blocked_convolution, is_code_convolution
 from nnefc.ops.tools.table import traits_of
 from nnefc.passes.analysis.blocked_support import (
@@ -81,6 +82,7 @@ class AssignLayouts:
             if (
                 is_blocked_convolution(op)
                 or is_code_convolution(op)
+                or op.name in code_resize.PLAIN
                 or profits_from_blocks(op, self.block, known)
                 or (any(v.op in chosen for v in op.inputs) and can_use_blocks(op, known))
             ):

@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 from nnefc.ir import DType, Expression, Graph, Op, Step, TensorType, Value
 from nnefc.ir.expression import expression_of
 from nnefc.ops.extended.integer_products import OPERANDS
-from nnefc.ops.internal import code_matmul, code_softmax, code_sums, code_table
+from nnefc.ops.internal import code_matmul, code_resize, code_softmax, code_sums, code_table
 from nnefc.ops.internal.read_requantization import requantization_of
 from nnefc.ops.internal.requantization import (
     FloatScale,
@@ -29,6 +29,8 @@ _SELECTING: Final = frozenset(
 )
 """Operations that move items, or select them by their order."""
 _PRODUCTS: Final = (code_matmul.NAME, code_matmul.FUSED_NAME)
+_WITH_ZERO: Final = frozenset((*code_sums.PLAIN, *code_resize.PLAIN))
+"""Operations that read codes of either type less the attribute `zero`."""
 _ZERO: Final = 2
 """The operand that is the zero point of operand 0 of a product."""
 
@@ -116,7 +118,7 @@ class _Change:
             table = op.attributes["table"]
             op.attributes["table"] = tuple(code + self._shift for code in table)
             return True
-        if op.name == code_softmax.NAME:
+        if op.name == code_softmax.NAME or op.name in code_resize.PLAIN:
             op.attributes["result_zero"] += self._shift
             return True
         if op.name != "fused":
@@ -182,7 +184,7 @@ class _Change:
         if before is not after:
             return
         for op in before.users:
-            if op.name in code_sums.PLAIN:
+            if op.name in _WITH_ZERO:
                 op.attributes["zero"] += self._shift
         others = [op for op in before.users if not self._reads(op, before)]
         for op in others:
@@ -202,7 +204,7 @@ class _Change:
         """Whether an operation already expects the other type."""
         if _selects(op):
             return op.output.type.dtype is self._after
-        if op.name in (code_table.NAME, code_softmax.NAME) or op.name in code_sums.PLAIN:
+        if op.name in (code_table.NAME, code_softmax.NAME, *_WITH_ZERO):
             return True  # a table begins with the lowest code of either type
         if op.name == "fused":
             types = op.attributes["expression"].inputs

@@ -9,7 +9,7 @@ from nnefc.passes.analysis.code_parameters import code_parameters
 from nnefc.passes.analysis.known_data import KnownValues
 from nnefc.passes.analysis.selections import SELECTIONS, on_codes, selected
 from nnefc.passes.op_queries import is_elementwise, is_view
-from nnefc.passes.quantize import sum_codes
+from nnefc.passes.quantize import fuse_code_resize, sum_codes
 
 DEQUANTIZE = "dequantize"
 PRODUCTS = ("matmul", "conv", "deconv")
@@ -40,7 +40,10 @@ def _reason(op: Op, quantized: Set[Op]) -> str | None:
         return None
     if is_elementwise(op):
         return None if op in quantized else "the result is not quantized"
-    if op.name not in SELECTIONS and op.name not in sum_codes.ON_CODES:
+    resizes = op.name in fuse_code_resize.ON_CODES and (
+        op.attributes.get("interpolator", "linear") != "nearest"
+    )
+    if op.name not in SELECTIONS and op.name not in sum_codes.ON_CODES and not resizes:
         return "there is no kernel for codes"
     found = [code_parameters(v.op, DEQUANTIZE) for v in selected(op)]
     if None in found:
@@ -49,6 +52,8 @@ def _reason(op: Op, quantized: Set[Op]) -> str | None:
         return "scales or zero points of operands differ, and the result is not quantized"
     codes = found[0]
     assert codes is not None
+    if resizes:
+        return fuse_code_resize.float_reason(op)
     if op.name in sum_codes.ON_CODES:
         return sum_codes.float_reason(op, codes)
     attributes = on_codes(op, codes)

@@ -42,6 +42,7 @@ MODULES = (
     "extended.iota",
     "extended.append",
     "internal.code_matmul",
+    "internal.code_resize",
     "internal.code_softmax",
     "internal.code_sums",
     "internal.code_table",

@@ -75,6 +75,12 @@ def functions_of_codes() -> Instance:
         result(f"mean {size}", blocked("code_box", codes, DType.FLOAT32, extents, **sums))
     whole: dict[str, Any] = {"axes": (2, 3), "normalize": True, "zero": 9}
     result("planes", blocked("code_sum_reduce", codes, DType.FLOAT32, (1, 1), **whole))
+    up: dict[str, Any] = {"method": "symmetric", "border": "replicate", "zero": 9, "ratio": 0.7}
+    for factor, rounding in ((2, "even"), (3, "up")):
+        up |= {"factor": (factor, 2), "result_zero": -7, "rounding": rounding}
+        extents = (9 * factor, 24)
+        name = "code_multilinear_upsample"
+        result(f"up {factor}", blocked(name, codes, DType.INT8, extents, **up))
     return Instance(graph, {"x": x})
 
 
