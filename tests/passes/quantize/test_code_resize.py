@@ -1,5 +1,7 @@
 """Linear interpolation of codes: exact against the formula in float64, rounded once."""
 
+# pyright: reportUnknownMemberType=false
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -56,8 +58,8 @@ def axis(how: str, extent: int, size: int) -> Axis:
         case _:
             x = (at + 0.5) * extent / size - 0.5
     low = np.floor(x).astype(int)
-    ends = (np.clip(each, 0, extent - 1) for each in (low, low + 1))
-    return (*ends, x - low)
+    first, second = (np.clip(each, 0, extent - 1) for each in (low, low + 1))
+    return first, second, x - low
 
 
 def limits(dtype: Any) -> tuple[int, int]:
