@@ -147,12 +147,16 @@ def centered(make: OpBuilder, x: Operand, tensor: Tensor) -> Operand:
 
 def code_bounds(tensor: Tensor, activation: int) -> tuple[int, int]:
     """The smallest and largest code of a result with a fused activation; raises OperatorError."""
-    limits = _limits(tensor)
     if activation not in BOUNDS:
         message = f"fused activation {activation} of codes is not supported"
         raise OperatorError("tflite/unsupported", message)
+    return codes_between(tensor, *BOUNDS[activation])
+
+
+def codes_between(tensor: Tensor, low: float, high: float) -> tuple[int, int]:
+    """The smallest and largest code of reals from `low` to `high`; raises OperatorError."""
+    limits = _limits(tensor)
     scale, zero = np.float32(scale_of(tensor)), zero_of(tensor)
-    low, high = BOUNDS[activation]
     ends = [
         default if math.isinf(real) else zero + rounded_away(float(np.float32(real) / scale))
         for real, default in ((low, limits.min), (high, limits.max))

@@ -128,7 +128,7 @@ def bidirectional() -> Case:
 def rnn(name: str, steps: tuple[int, ...], *, asymmetric: bool) -> Case:
     table = "RNNOptions" if name == "RNN" else "SequenceRNNOptions"
     inputs = [reals(2, *steps, 3), codes(4, 3), codes(4, 4), Constant(reals(4)), Variable((2, 4))]
-    options = {"fused_activation_function": 1, "asymmetric_quantize_inputs": asymmetric}
+    options = {"fused_activation_function": 4, "asymmetric_quantize_inputs": asymmetric}
     found = {1: scales(), 2: scales()}
     return Case(name, inputs, [real(2, *steps, 4)], table, options, 3, found)
 

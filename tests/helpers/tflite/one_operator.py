@@ -124,14 +124,18 @@ def inputs_of(case: Case) -> list[Array]:
     return [each for each in case.inputs if isinstance(each, np.ndarray)]
 
 
-def litert_results(content: bytes, calls: Sequence[Sequence[Array]]) -> list[list[Array]]:
-    """The results of calls that follow each other, by LiteRT's reference kernels."""
+def litert_results(
+    content: bytes, calls: Sequence[Sequence[Array]], *, optimised: bool = False
+) -> list[list[Array]]:
+    """The results of calls that follow each other, by LiteRT's reference kernels.
+
+    `optimised`: by its other kernels, where the reference kernels are wrong.
+    """
     litert = pytest.importorskip("ai_edge_litert.interpreter")
     kinds = litert.OpResolverType
     try:
-        interpreter = litert.Interpreter(
-            model_content=content, experimental_op_resolver_type=kinds.BUILTIN_REF
-        )
+        kind = kinds.BUILTIN_WITHOUT_DEFAULT_DELEGATES if optimised else kinds.BUILTIN_REF
+        interpreter = litert.Interpreter(model_content=content, experimental_op_resolver_type=kind)
     except ValueError:  # some operators have no reference kernels
         interpreter = litert.Interpreter(
             model_content=content,

@@ -9,6 +9,7 @@ from nnefc.frontends.common.values import Operand, OperatorError
 from nnefc.frontends.tflite.operands import aligned, as_type_of, binary
 from nnefc.frontends.tflite.operators.activations import activated
 from nnefc.frontends.tflite.registry import ANY, NUMBERS, REALS, Node, operator
+from nnefc.ir import DType
 
 _INTEGERS: Final = ("INT32", "INT64")
 
@@ -48,6 +49,13 @@ def power(make: OpBuilder, x: Operand, y: Operand) -> Any:
     return binary(make, "pow", x, y)
 
 
+@operator("POW", types=("INT32",))
+def power_of_integers(make: OpBuilder, x: Operand, y: Operand) -> Any:
+    """In float64, without a fraction."""
+    wide = (make.cast(each, DType.FLOAT64) for each in (x, y))
+    return make.cast(binary(make, "pow", *wide), x.type.dtype)
+
+
 @operator("SQUARED_DIFFERENCE", types=(*REALS, "INT32"))
 def squared_difference(make: OpBuilder, x: Operand, y: Operand) -> Any:
     difference = binary(make, "sub", x, y)
@@ -84,10 +92,10 @@ def _unary(name: str, operation: str, types: tuple[str, ...] = REALS) -> None:
 for _name, _operation in (
     *(("EXP", "exp"), ("LOG", "log"), ("SIN", "sin"), ("COS", "cos"), ("SQRT", "sqrt")),
     *(("RSQRT", "rsqrt"), ("FLOOR", "floor"), ("CEIL", "ceil"), ("ROUND", "round_even")),
-    ("SIGN", "sign"),
 ):
     _unary(_name, _operation)
-_unary("NEG", "neg", NUMBERS)
+_unary("SIGN", "sign", (*REALS, "INT32", "FLOAT64"))
+_unary("NEG", "neg", (*NUMBERS, "INT8"))
 _unary("ABS", "abs", (*REALS, "INT32"))
 _unary("LOGICAL_NOT", "not", ("BOOL",))
 
@@ -114,8 +122,14 @@ for _name, _operation in (
     *(("EQUAL", "eq"), ("NOT_EQUAL", "ne")),
 ):
     _comparison(_name, _operation, NUMBERS)
+_comparison("NOT_EQUAL", "xor", ("BOOL",))
 for _name, _operation in (("LOGICAL_AND", "and"), ("LOGICAL_OR", "or")):
     _comparison(_name, _operation, ("BOOL",))
+
+
+@operator("EQUAL", types=("BOOL",))
+def equal(make: OpBuilder, x: Operand, y: Operand) -> Any:
+    return make("not", binary(make, "xor", x, y))
 
 
 @operator("SELECT", "SELECT_V2", types=ANY, typed_by=1)

@@ -8,8 +8,8 @@ from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import of_rank
 from nnefc.frontends.common.operators.axes import slice_in_dim
 from nnefc.frontends.common.values import Operand, OperatorError
-from nnefc.frontends.tflite.operators.movement import padding_pairs
-from nnefc.frontends.tflite.registry import ANY, NUMBERS, Integers, operator
+from nnefc.frontends.tflite.operators.movement import padded, padding_pairs
+from nnefc.frontends.tflite.registry import ANY, Integers, Node, operator
 
 
 def _check(fits: bool, shape: tuple[int, ...], block: object) -> None:
@@ -37,16 +37,20 @@ def depth_to_space(make: OpBuilder, input: Operand, *, block_size: int) -> Any:
     return make.reshape(make.transpose(x, (0, 1, 3, 2, 4, 5)), (n, h * b, w * b, c // (b * b)))
 
 
-@operator("SPACE_TO_BATCH_ND", types=NUMBERS)
+@operator("SPACE_TO_BATCH_ND", types=ANY)
 def space_to_batch(
-    make: OpBuilder, input: Operand, block_shape: Integers, paddings: Operand
+    make: OpBuilder, input: Operand, block_shape: Integers, paddings: Operand, node: Node
 ) -> Any:
-    """Blocks of the padded dimensions behind the first become samples."""
+    """Blocks of the padded dimensions behind the first become samples; borders of codes are 0."""
     count, rank = len(block_shape), input.type.rank
     _check(0 < count < rank and min(block_shape) > 0, input.type.dims, list(block_shape))
     rest = rank - 1 - count
     pairs = ((0, 0), *padding_pairs(paddings, count), *((0, 0),) * rest)
-    x = make("pad", input, padding=pairs) if any(map(any, pairs)) else input
+    x = input
+    if any(map(any, pairs)):
+        codes = node.output.quantization
+        zero = float(codes.zero_point[0]) if codes is not None and codes.zero_point else 0.0
+        x = padded(make, input, padding=pairs, border="constant", value=zero)
     dims = x.type.dims
     pieces = [(n // b, b) for n, b in zip(dims[1:], block_shape, strict=False)]
     _check(all(n * b == d for (n, b), d in zip(pieces, dims[1:])), dims, list(block_shape))
@@ -60,7 +64,7 @@ def space_to_batch(
     return make.reshape(make.transpose(x, order), shape)
 
 
-@operator("BATCH_TO_SPACE_ND", types=NUMBERS)
+@operator("BATCH_TO_SPACE_ND", types=ANY)
 def batch_to_space(make: OpBuilder, input: Operand, block_shape: Integers, crops: Operand) -> Any:
     """Samples become blocks of the dimensions behind the first, which are then cropped."""
     count, dims = len(block_shape), input.type.dims

@@ -8,6 +8,7 @@ from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.values import Operand, OperatorError, scalar
 from nnefc.frontends.tflite.registry import ANY, NUMBERS, Integers, known, operator
 from nnefc.frontends.tflite.window_folds import folded_windows, spread
+from nnefc.ir import DType
 
 _FOLDS: Final = ("", "add", "mul", "min", "max", "and", "or")
 """Operations by the number of a `ReduceWindowFunction`."""
@@ -20,7 +21,10 @@ def dilate(
     if len(dilations) != input.type.rank:
         message = f"dilations {list(dilations)} of a tensor of shape {list(input.type.dims)}"
         raise OperatorError("tflite/shape", message)
-    filler = 0.0 if padding_value is None else scalar(known(padding_value, "padding_value"))
+    filler = 0.0 if padding_value is None else float(scalar(known(padding_value, "padding_value")))
+    if input.type.dtype is DType.BOOL:
+        spaced = spread(make, make.cast(input, DType.UINT8), dilations, filler)
+        return make.cast(spaced, DType.BOOL)
     return spread(make, input, dilations, filler)
 
 

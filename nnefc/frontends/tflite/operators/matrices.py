@@ -16,6 +16,8 @@ from nnefc.frontends.tflite.tensors import dtype_of
 from nnefc.ir import DType
 
 _INTEGERS: Final = ("INT32", "INT64")
+_SMALL: Final = ("INT8", "INT16")
+_UNSIGNED: Final = ("UINT8", "UINT16", "UINT32")
 
 
 @operator("MATRIX_DIAG", types=ANY)
@@ -87,7 +89,7 @@ def _is_rounded_up(make: OpBuilder, remainder: Operand, y: Operand) -> Any:
     return make("and", make("ne", remainder, 0), opposite)
 
 
-@operator("FLOOR_MOD", types=NUMBERS)
+@operator("FLOOR_MOD", types=(*NUMBERS, *_SMALL))
 def floor_mod(make: OpBuilder, x: Operand, y: Operand) -> Any:
     """The remainder, with the sign of y."""
     remainder = binary(make, "remainder", x, y)
@@ -96,7 +98,7 @@ def floor_mod(make: OpBuilder, x: Operand, y: Operand) -> Any:
     return make("select", _is_rounded_up(make, remainder, divisor), corrected, remainder)
 
 
-@operator("FLOOR_DIV", types=_INTEGERS)
+@operator("FLOOR_DIV", types=(*_INTEGERS, *_SMALL))
 def floor_div(make: OpBuilder, x: Operand, y: Operand) -> Any:
     quotient, remainder = binary(make, "div", x, y), binary(make, "remainder", x, y)
     divisor = make.aligned_right(y, remainder.type.rank) if y.type.rank else y
@@ -104,11 +106,11 @@ def floor_div(make: OpBuilder, x: Operand, y: Operand) -> Any:
     return make("select", _is_rounded_up(make, remainder, divisor), less, quotient)
 
 
-@operator("BITWISE_XOR", types=(*_INTEGERS, "INT8", "INT16"))
+@operator("BITWISE_XOR", types=(*_INTEGERS, *_SMALL, *_UNSIGNED))
 def bitwise_xor(make: OpBuilder, x: Operand, y: Operand) -> Any:
     return binary(make, "bitxor", x, y)
 
 
-@operator("RIGHT_SHIFT", types=(*_INTEGERS, "INT8", "INT16"))
+@operator("RIGHT_SHIFT", types=(*_INTEGERS, *_SMALL, *_UNSIGNED))
 def right_shift(make: OpBuilder, x: Operand, y: Operand) -> Any:
     return binary(make, "shift_right", x, y)

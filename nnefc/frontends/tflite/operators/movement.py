@@ -12,7 +12,7 @@ from nnefc.frontends.common.operators.indices import gather as gather_items
 from nnefc.frontends.common.values import Operand, OperatorError, integers, scalar
 from nnefc.frontends.tflite.hybrid import Codes, weights_of
 from nnefc.frontends.tflite.operators.activations import activated
-from nnefc.frontends.tflite.registry import ANY, NUMBERS, REALS, Integers, Node, operator
+from nnefc.frontends.tflite.registry import ANY, NUMBERS, Integers, Node, operator
 from nnefc.ir import DType
 
 
@@ -70,7 +70,9 @@ def transpose(make: OpBuilder, input: Operand, perm: Integers) -> Any:
 
 
 @operator(
-    "CONCATENATION", options="ConcatenationOptions", types=("FLOAT32", "INT32", "INT64", "BOOL")
+    "CONCATENATION",
+    options="ConcatenationOptions",
+    types=("FLOAT32", "INT32", "INT64", "BOOL", "UINT32"),
 )
 def concatenation(
     make: OpBuilder, *values: Operand, axis: int, fused_activation_function: int
@@ -189,15 +191,22 @@ def pad(
     make: OpBuilder, input: Operand, paddings: Operand, constant_values: Operand | None = None
 ) -> Any:
     pairs = padding_pairs(paddings, input.type.rank)
-    value = 0.0 if constant_values is None else scalar(constant_values)
-    return make("pad", input, padding=pairs, border="constant", value=value)
+    value = 0.0 if constant_values is None else float(scalar(constant_values))
+    return padded(make, input, padding=pairs, border="constant", value=value)
 
 
-@operator("MIRROR_PAD", options="MirrorPadOptions", types=(*NUMBERS, "UINT8", "INT8"))
+def padded(make: OpBuilder, x: Operand, **attributes: Any) -> Any:
+    """The operation `pad`, also of booleans."""
+    if x.type.dtype is not DType.BOOL:
+        return make("pad", x, **attributes)
+    return make.cast(make("pad", make.cast(x, DType.UINT8), **attributes), DType.BOOL)
+
+
+@operator("MIRROR_PAD", options="MirrorPadOptions", types=ANY)
 def mirror_pad(make: OpBuilder, input: Operand, paddings: Operand, *, mode: int) -> Any:
     """REFLECT (0) does not repeat the items at the border, SYMMETRIC (1) does."""
     border = "reflect-even" if mode else "reflect"
-    return make("pad", input, padding=padding_pairs(paddings, input.type.rank), border=border)
+    return padded(make, input, padding=padding_pairs(paddings, input.type.rank), border=border)
 
 
 # -- gathers
@@ -221,7 +230,7 @@ def gather_nd(make: OpBuilder, input: Operand, indices: Operand) -> Any:
     return make("gather_nd", input, as_indices(make, indices))
 
 
-@operator("EMBEDDING_LOOKUP", types=(*REALS, "INT8", "UINT8", "INT4"), typed_by=1)
+@operator("EMBEDDING_LOOKUP", types=(*ANY, "INT4"), typed_by=1)
 def embedding_lookup(make: OpBuilder, lookup: Operand, value: Operand, node: Node) -> Any:
     """Rows of `value`, whose codes become reals if the result has reals."""
     rows = gather_items(make, value, lookup, 0)

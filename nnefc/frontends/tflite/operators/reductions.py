@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 from nnefc.frontends.common.op_builder import OpBuilder
@@ -16,7 +17,7 @@ _REDUCTIONS: Final = {
     "MEAN": ("mean_reduce", REALS),
     "REDUCE_MAX": ("max_reduce", NUMBERS),
     "REDUCE_MIN": ("min_reduce", NUMBERS),
-    "REDUCE_PROD": ("product_reduce", REALS),
+    "REDUCE_PROD": ("product_reduce", NUMBERS),
     "REDUCE_ANY": ("any_reduce", ("BOOL",)),
     "REDUCE_ALL": ("all_reduce", ("BOOL",)),
 }
@@ -62,7 +63,19 @@ def _position(make: OpBuilder, name: str, input: Operand, axis: Integers, node: 
     return as_type_of(make, without_axes(make, y, axes), node.output)
 
 
-@operator("TOPK_V2", types=(*REALS, "INT32"))
+@operator("MEAN", options="ReducerOptions", types=("INT32", "INT64"))
+def mean(make: OpBuilder, input: Operand, axis: Integers, *, keep_dims: bool) -> Any:
+    """Sums divided by the number of items, without a fraction."""
+    axes = axes_of("mean_reduce", axis, input.type.rank)
+    count = math.prod(input.type.dims[i] for i in axes)
+    if not count:
+        raise OperatorError("tflite/shape", "a mean of no items")
+    sums = make("sum_reduce", input, axes=axes) if axes else input
+    y = make("div", sums, count)
+    return y if keep_dims else without_axes(make, y, axes)
+
+
+@operator("TOPK_V2", types=(*NUMBERS, *CODES))
 def topk(make: OpBuilder, input: Operand, k: Integers, node: Node) -> Any:
     """The largest items of the last dimension, and their positions."""
     if len(k) != 1:

@@ -19,7 +19,7 @@ from nnefc.frontends.tflite.tensors import dtype_of
 from nnefc.ir import DType
 
 
-@operator("WHERE", types=("BOOL", *NUMBERS))
+@operator("WHERE", types=("BOOL", *NUMBERS, "UINT8", "INT8", "UINT32"))
 def where(make: OpBuilder, condition: Operand) -> Any:
     """Positions [n, rank] of the items that are not zero, in order."""
     x = condition if condition.type.rank else make.reshape(condition, (1,))

@@ -13,7 +13,7 @@ from nnefc.frontends.common.operators.axes import normalize_axis
 from nnefc.frontends.common.operators.indices import as_indices
 from nnefc.frontends.common.values import Operand, OperatorError
 from nnefc.frontends.tflite.operands import known_array
-from nnefc.frontends.tflite.registry import ANY, NUMBERS, Integers, Node, known, operator
+from nnefc.frontends.tflite.registry import ANY, CODES, NUMBERS, Integers, Node, known, operator
 from nnefc.frontends.tflite.tensors import dtype_of
 
 
@@ -64,7 +64,7 @@ def range_(make: OpBuilder, start: Operand, limit: Operand, delta: Operand, node
     return known_array(first[0] + step[0] * np.arange(items, dtype=first.dtype), dtype)
 
 
-@operator("ONE_HOT", options="OneHotOptions", types=NUMBERS, typed_by=2)
+@operator("ONE_HOT", options="OneHotOptions", types=ANY, typed_by=2)
 def one_hot(
     make: OpBuilder,
     indices: Operand,
@@ -86,7 +86,7 @@ def one_hot(
     return make("select", make("eq", places, line), on_value, off_value)
 
 
-@operator("SPARSE_TO_DENSE", types=NUMBERS, typed_by=2)
+@operator("SPARSE_TO_DENSE", types=ANY, typed_by=2)
 def sparse_to_dense(
     make: OpBuilder,
     indices: Operand,
@@ -108,7 +108,7 @@ def sparse_to_dense(
     return make("scatter_nd", base, places, updates)
 
 
-@operator("SCATTER_ND", types=NUMBERS, typed_by=1)
+@operator("SCATTER_ND", types=(*NUMBERS, *CODES), typed_by=1)
 def scatter_nd(make: OpBuilder, indices: Operand, updates: Operand, shape: Integers) -> Any:
     """Sums of updates at indices, of a tensor of zeros."""
     check_shape(make, "shape", shape, updates.type.dtype)

@@ -12,6 +12,7 @@ from nnefc.frontends.common.values import Operand
 from nnefc.frontends.tflite.fixed_point import (
     as_codes,
     centered,
+    codes_between,
     int32,
     require_same_scale,
     rescaled,
@@ -20,6 +21,7 @@ from nnefc.frontends.tflite.fixed_point import (
 from nnefc.frontends.tflite.operands import aligned, binary
 from nnefc.frontends.tflite.operators.activations import RELU, RELU6, RELU_N1_TO_1
 from nnefc.frontends.tflite.registry import CODES, Node, operator
+from nnefc.ir import DType
 
 _LEFT_SHIFT: Final = 20
 """Bits by which operands of sums are shifted before they are scaled."""
@@ -115,6 +117,53 @@ def relu6(make: OpBuilder, input: Operand, node: Node) -> Any:
 @operator("RELU_N1_TO_1", types=CODES)
 def relu_n1_to_1(make: OpBuilder, input: Operand, node: Node) -> Any:
     return _requantized(make, input, node, RELU_N1_TO_1)
+
+
+@operator("RELU_0_TO_1", types=CODES)
+def relu_0_to_1(make: OpBuilder, input: Operand, node: Node) -> Any:
+    low, high = codes_between(node.output, 0.0, 1.0)
+    codes = make.cast(_requantized(make, input, node, 0), DType.INT32)
+    limited = make("max", make("min", codes, int32(high)), int32(low))
+    return make.cast(limited, input.type.dtype)
+
+
+@operator("ABS", types=("INT8",))
+def abs_(make: OpBuilder, input: Operand, node: Node) -> Any:
+    source = node.inputs[0]
+    assert source is not None
+    size = make("abs", centered(make, input, source))
+    scaled = rescaled(make, size, [scale_of(source) / scale_of(node.output)])
+    return as_codes(make, scaled, node.output)
+
+
+@operator("LEAKY_RELU", options="LeakyReluOptions", types=CODES)
+def leaky_relu(make: OpBuilder, input: Operand, *, alpha: float, node: Node) -> Any:
+    """Codes below the zero point have a factor of their own, computed in float32."""
+    source = node.inputs[0]
+    assert source is not None
+    x = centered(make, input, source)
+    scale, result = (np.float32(scale_of(each)) for each in (source, node.output))
+    below = rescaled(make, x, [float(np.float32(scale * np.float32(alpha)) / result)])
+    y = make("select", make("ge", x, int32(0)), rescaled(make, x, [float(scale / result)]), below)
+    return as_codes(make, y, node.output)
+
+
+@operator("DIV", options="DivOptions", types=("UINT8",))
+def div(
+    make: OpBuilder, x: Operand, y: Operand, *, fused_activation_function: int, node: Node
+) -> Any:
+    """The quotient in float64, halves away from zero; within one unit."""
+    tensors, output = operands_of(node), node.output
+    first, second = (
+        make.cast(centered(make, *pair), DType.FLOAT64)
+        for pair in zip(aligned(make, x, y), tensors, strict=True)
+    )
+    factor = scale_of(tensors[0]) / scale_of(tensors[1]) / scale_of(output)
+    quotient = make("mul", make("div", first, second), factor)
+    is_negative = make("lt", quotient, 0.0)
+    away = make("select", is_negative, make("sub", quotient, 0.5), make("add", quotient, 0.5))
+    limited = make("max", make("min", away, 1e6), -1e6)
+    return as_codes(make, make.cast(limited, DType.INT32), output, fused_activation_function)
 
 
 @operator("QUANTIZE", types=CODES)

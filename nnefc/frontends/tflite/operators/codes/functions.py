@@ -13,7 +13,7 @@ import numpy as np
 from nnefc.formats.tflite.model import Tensor
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.values import KnownTensor, Operand
-from nnefc.frontends.tflite.fixed_point import scale_of, zero_tensor
+from nnefc.frontends.tflite.fixed_point import as_codes, scale_of, zero_tensor
 from nnefc.frontends.tflite.operators import activations, pooling
 from nnefc.frontends.tflite.registry import CODES, Node, operator
 from nnefc.ir import DType
@@ -49,11 +49,6 @@ def hard_swish(make: OpBuilder, input: Operand, node: Node) -> Any:
     return _by_reals(make, input, node, lambda x: activations.hard_swish(make, x))
 
 
-@operator("LEAKY_RELU", options="LeakyReluOptions", types=CODES)
-def leaky_relu(make: OpBuilder, input: Operand, *, alpha: float, node: Node) -> Any:
-    return _by_reals(make, input, node, lambda x: activations.leaky_relu(make, x, alpha=alpha))
-
-
 @operator("SOFTMAX", options="SoftmaxOptions", types=CODES)
 def softmax(make: OpBuilder, input: Operand, *, beta: float, node: Node) -> Any:
     return _by_reals(make, input, node, lambda x: activations.softmax(make, x, beta=beta))
@@ -69,6 +64,48 @@ def l2_normalization(
         )
 
     return _by_reals(make, input, node, normalized)
+
+
+@operator("LOG_SOFTMAX", types=CODES)
+def log_softmax(make: OpBuilder, input: Operand, node: Node) -> Any:
+    return _by_reals(make, input, node, lambda x: activations.log_softmax(make, x))
+
+
+@operator("GELU", options="GeluOptions", types=CODES)
+def gelu(make: OpBuilder, input: Operand, *, approximate: bool, node: Node) -> Any:
+    return _by_reals(
+        make, input, node, lambda x: activations.gelu(make, x, approximate=approximate)
+    )
+
+
+@operator("LOG", types=("INT8",))
+def log(make: OpBuilder, input: Operand, node: Node) -> Any:
+    """Of numbers that are not positive, the smallest code."""
+    return _by_reals(make, input, node, lambda x: make("log", make("max", x, 0.0)))
+
+
+def _function(name: str, operation: str) -> None:
+    """Register an operator that is one operation of reals."""
+
+    def function(make: OpBuilder, input: Operand, node: Node) -> Any:
+        return _by_reals(make, input, node, lambda x: make(operation, x))
+
+    operator(name, types=("INT8",))(function)
+
+
+for _name, _operation in (("ELU", "elu"), ("EXP", "exp"), ("RSQRT", "rsqrt")):
+    _function(_name, _operation)
+
+
+@operator("SQRT", types=("INT8",))
+def sqrt(make: OpBuilder, input: Operand, node: Node) -> Any:
+    """The fraction of the code is dropped, as LiteRT does."""
+    source = node.inputs[0]
+    assert source is not None
+    x = make("dequantize", input, scale_tensor(source), zero_tensor(source))
+    root = make("div", make("sqrt", make("max", x, 0.0)), scale_tensor(node.output))
+    limited = make("min", root, 512.0)
+    return as_codes(make, make.cast(limited, DType.INT32), node.output)
 
 
 @operator("QUANTIZE", types=("FLOAT32",))
