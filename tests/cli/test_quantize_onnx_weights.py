@@ -134,6 +134,26 @@ def test_weights_of_16_bits_have_scales_of_16_bits(cli: Cli, tmp_path: Path) -> 
     assert np.linalg.norm(found - reals) < 0.02 * np.linalg.norm(reals)
 
 
+def test_tract_computes_weights_of_16_bits(cli: Cli, tmp_path: Path) -> None:
+    tract: Any = pytest.importorskip("tract")
+    source = save(language_model(np.float16), tmp_path / "net.onnx")
+    output = tmp_path / "q.nnef.tgz"
+    shown = cli("quantize", source, "--weights", "q4_0", "-o", output, "--json")
+    assert shown.status == 0, shown.err
+    facts = json.loads(shown.out)
+    assert [each["bytes_before"] for each in facts["weights"]] == [6400, 12288, 12288, 6400]
+    assert all(each["quantized"] for each in facts["weights"])
+    ids = RNG.integers(0, 50, (2, 3))
+    loaded = tract.nnef().with_onnx().load(str(output))
+    found = loaded.into_runnable().run([ids])[0].to_numpy()
+    assert found.dtype == np.float16
+    assert cli("quantize", source, "--weights", "q4_0", "-o", tmp_path / "q.onnx").status == 0
+    session = ort.InferenceSession(str(tmp_path / "q.onnx"))
+    expected = session.run(None, {"ids": ids})[0].astype(np.float64)
+    for each in (found, nnefc.compile(output)(ids)):
+        assert np.linalg.norm(each - expected) < 2e-3 * np.linalg.norm(expected)
+
+
 def test_a_matrix_stays_for_those_that_need_its_reals(cli: Cli, tmp_path: Path) -> None:
     """A branch reads one, `--keep` names another one."""
     source = save(language_model(branch=True), tmp_path / "net.onnx")

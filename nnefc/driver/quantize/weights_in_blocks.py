@@ -16,7 +16,7 @@ from nnefc.driver.quantize.variables import add_variable, drop_unused, label_of,
 from nnefc.ir import DType, Graph, Op, Shape, Value
 from nnefc.ops.extended.block_quantized import dequantize_blocks
 from nnefc.ops.tools.build import build
-from nnefc.passes.op_queries import exchanges_rows, is_view
+from nnefc.passes.op_queries import exchanges_rows, is_view, replace
 from nnefc.support.block_formats import BLOCK_ITEMS
 from nnefc.support.errors import NnefError
 from nnefc.support.names import unused_name
@@ -71,6 +71,8 @@ def weights_in_blocks(
         %w_q4_0: uint8 = variable()
         %w_blocks = dequantize_blocks(%w_q4_0) {format = "q4_0", shape = [rows, depth]}
         %y = matmul(%x, %w_blocks) {transposeB = true}
+
+    Products and gathers of float16 are computed in float32, between casts.
 
     Args:
         graph: A graph with data in its variables, which is not modified.
@@ -174,7 +176,7 @@ def _reason(op: Op, position: int) -> str:
         return "the left matrix of a product"
     if op.name == "gather" and op.attributes["axis"] != 0:
         return "columns are gathered"
-    if value.type.dtype is not DType.FLOAT32:
+    if value.type.dtype not in (DType.FLOAT32, DType.FLOAT16):
         return f"computed in {value.type.dtype}"
     if len(shape) != 2:
         return "not one matrix"
@@ -237,9 +239,27 @@ class _Blocks:
         if rank > len(weight.shape):
             shape = (*(1,) * (rank - 2), *weight.shape)
             real = build(self._graph, "reshape", [real], {"shape": shape}, before=op).output
-        op.set_input(i, real)
         if swapped:
             op.attributes["transposeB"] = True
+        if matrix.value.type.dtype is DType.FLOAT16:
+            self._compute_in_float32(op, i, real)
+        else:
+            op.set_input(i, real)
+
+    def _compute_in_float32(self, op: Op, position: int, real: Value) -> None:
+        """Replace an operation of float16 by one that reads a matrix in float32."""
+
+        def cast(value: Value, dtype: DType, names: Sequence[str] = ()) -> Value:
+            made = build(self._graph, "cast", [value], dtype=dtype, before=op, names=names)
+            return made.output
+
+        operands: list[Value] = []
+        for i, value in enumerate(op.inputs):
+            is_half = value.type.dtype is DType.FLOAT16 and i != position
+            operands.append(cast(value, DType.FLOAT32) if is_half else value)
+        operands[position] = real
+        wide = build(self._graph, op.name, operands, op.attributes, before=op)
+        replace(self._graph, op, [cast(wide.output, DType.FLOAT16, [op.output.name])])
 
     def _stored(self, value: Value, swapped: bool, op: Op) -> tuple[Value, int, Noise] | None:
         """(the matrix as it is dequantized, its bytes, its noise); None if a scale is infinite."""

@@ -124,6 +124,26 @@ def test_gather(bits: int, zeros: bool) -> None:
     compare("GatherBlockQuantized", inputs, domain=MICROSOFT, known=known, types=(1,), **settings)
 
 
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("shape", [(64,), (2, 32)])
+@pytest.mark.parametrize("exact", [False, True])
+def test_gathered_rows_stay_in_blocks(bits: int, shape: tuple[int, ...], exact: bool) -> None:
+    """If their scales have 16 bits, and also with an axis of blocks, as products have it."""
+    random = np.random.default_rng(0)
+    data = random.integers(0, 256, (9, *shape[:-1], shape[-1] * bits // 8)).astype(np.uint8)
+    scales = random.uniform(0.1, 1, (9, 2, 1) if shape[1:] else (9, 2)).astype(np.float32)
+    if exact:
+        scales = scales.astype(np.float16).astype(np.float32)
+    inputs = [data, np.array([[3, 1], [8, 0]]), scales]
+    settings: Any = {"bits": bits, "block_size": 32, "gather_axis": 0}
+    settings["quantize_axis"] = len(shape)
+    options: Any = {"domain": MICROSOFT, "known": [0, 2]}
+    compare("GatherBlockQuantized", inputs, types=(1,), **options, **settings)
+    model = node_model("GatherBlockQuantized", inputs, types=(1,), **options, **settings)
+    names = [op.name for op in graph_for(model, inputs[1:2]).ops]
+    assert ("dequantize_blocks" in names) == exact
+
+
 def test_errors() -> None:
     inputs = [reals(3, 64), *weights(4, 64, 32, exact=True)]
     for settings in ({"K": 63}, {"N": 7}, {"bits": 3}):

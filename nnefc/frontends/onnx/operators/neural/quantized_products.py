@@ -220,6 +220,11 @@ def gather_block_quantized(
         raise OperatorError("argument/gather", f"block_size = {block_size}")
     places = make.cast(indices, DType.INT64)
     if axis == 0 and along == rank - 1 and codes.shape[along] % block_size == 0:
+        stored = _table_in_blocks(codes, zeros, sizes, middle)
+        if stored is not None:
+            sources = _identity(make, data), sizes
+            rows = _gathered_blocks(make, stored, sources, places, codes.shape[1:])
+            return make.cast(rows, scales.type.dtype)
         bounds = (middle, block_size)
         return _gathered_bytes(make, data, codes, zeros, scales, places, *bounds)
 
@@ -231,6 +236,33 @@ def gather_block_quantized(
 
     table = derived_variable(make, "float", (_identity(make, data), sizes), items)
     return make("gather", table, places, axis=axis)
+
+
+def _table_in_blocks(
+    codes: Array, zeros: Array | None, scales: Array, middle: float
+) -> BlockWeights | None:
+    """A table whose rows are whole blocks, [rows, items of a row]; None for other ones."""
+    rows, bits = len(codes), {8.0: 4, 128.0: 8}.get(middle)
+    if zeros is not None or bits is None or not codes.size:
+        return None
+    flat, sizes = codes.reshape(rows, -1), scales.astype(np.float32).reshape(rows, -1)
+    table = BlockWeights(flat, sizes, np.full_like(sizes, middle), bits)
+    return table if table.fits_blocks(rounded=False) else None
+
+
+def _gathered_blocks(
+    make: OpBuilder,
+    table: BlockWeights,
+    sources: tuple[Array, ...],
+    places: Operand,
+    row: tuple[int, ...],
+) -> Operand:
+    """Rows of a table that stays in blocks, in the shape of a row."""
+    kind, shape = table.format, table.codes.shape
+    raw = derived_variable(make, f"{kind}_table", sources, table.stored)
+    matrix = make("dequantize_blocks", raw, format=kind, shape=shape)
+    rows = make("gather", matrix, places, axis=0)
+    return make.reshape(rows, (*places.type.dims, *row))
 
 
 def _stored_codes(make: OpBuilder, x: Any, bits: int) -> tuple[Array, float]:
