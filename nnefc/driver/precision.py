@@ -23,7 +23,7 @@ def half_kernels(config: CompileConfig) -> HalfKernels | None:
     if host().matrix_dot:
         step = WORDS * WORD_HALVES
         return HalfKernels(step, attend=True, block=step)
-    return HalfKernels() if host().bfloat16_dot else None
+    return HalfKernels(attend=True) if host().bfloat16_dot else None
 
 
 def warn_of_precision(config: CompileConfig) -> None:

@@ -18,6 +18,8 @@ MACS_PER_NS: Final = 50.0
 """Multiply-adds of register tiles in products and convolutions, including stalls."""
 PEAK_MACS_PER_NS: Final = 60.0
 """Multiply-adds without stalls, 16 per cycle, for models that add memory costs separately."""
+HALF_MACS_PER_NS: Final = 110.0
+"""Multiply-adds of bfloat16 in vectors, including stalls."""
 MATRIX_MACS_PER_NS: Final = 300.0
 """Multiply-adds of bfloat16 in matrix registers, including stalls; of codes twice as many."""
 DOT_MACS_PER_NS: Final = 32.0

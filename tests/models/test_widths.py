@@ -32,7 +32,7 @@ WIDE_ONLY = {"movement.channels.lanes"}
 EXTENSIONS = {
     "convolution.direct_halves.convolution",
     "convolution.direct_matrices.convolution",
-    "product.attention_matrices.rows",
+    "product.attention_halves.rows",
     "product.block_matmul.product",
     "product.block_rows.convert",
     "product.half_matmul.product",

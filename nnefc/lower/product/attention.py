@@ -19,7 +19,7 @@ from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.elementwise import expression as elementwise
 from nnefc.lower.partition import ceil_div, partition_threads
-from nnefc.lower.product.attention_matrices import lower_in_matrices
+from nnefc.lower.product.attention_halves import lower_halves
 from nnefc.lower.product.attention_problem import AttentionProblem
 from nnefc.lower.product.matmul import zero_item
 from nnefc.lower.product.operands import broadcast_matrix, epilogue_operands, read_epilogue
@@ -80,7 +80,7 @@ def attention(lower: Lowering, op: Op) -> None:
     if problem.rows == 1 and problem.diagonal >= problem.keys - 1 and problem.shares_keys:
         problem = _heads_as_rows(problem)
     if op.attributes.get("rounded"):
-        lower_in_matrices(lower, problem, empty=op.attributes["empty"])
+        lower_halves(lower, problem, empty=op.attributes["empty"])
         return
     tiling = _choose_tiling(lower, problem)
     segments = list(_read_segments(lower, problem, tiling))

@@ -22,6 +22,7 @@ Array = np.ndarray[Any, Any]
 
 HALVES = CompileConfig(1, precision="bfloat16")
 KERNELS = half_kernels(HALVES)
+DEPTHS = [32, 64, 96] if KERNELS is None or KERNELS.step > 2 else [18, 48, 64]
 
 pytestmark = pytest.mark.skipif(
     KERNELS is None or not KERNELS.attend, reason="no attention of bfloat16 for this processor"
@@ -78,7 +79,7 @@ def check(got: Array, q: Array, k: Array, v: Array, mask: Any = 0.0, factor: flo
 @given(
     rows=st.integers(16, 70),
     keys=st.integers(16, 150),
-    depth=st.sampled_from([32, 64, 96]),
+    depth=st.sampled_from(DEPTHS),
     width=st.sampled_from([16, 48, 64, 80]),
     mask=st.booleans(),
 )
@@ -113,7 +114,7 @@ def test_nan_and_infinities_stay_in_their_rows() -> None:
 
 
 @pytest.mark.parametrize(("rows", "keys", "depth", "width"), [
-    (15, 40, 64, 64), (40, 1001, 64, 64), (40, 40, 48, 64), (40, 40, 64, 20),
+    (15, 40, 64, 64), (40, 1001, 64, 64), (40, 40, 47, 64), (40, 40, 64, 20),
 ])  # fmt: skip
 def test_others_multiply_float32(rows: int, keys: int, depth: int, width: int) -> None:
     shapes = (rows, depth), (keys, depth), (keys, width)

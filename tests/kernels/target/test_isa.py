@@ -198,7 +198,7 @@ print(emit_assembly(kernel.function(), kernel.symbol, shipped_row_of(kernel, hos
     ("feature", "kernel", "instruction"),
     [
         ("amx-bf16", "matrix_matmul.product(Epilogue(NONE, ()))", "tdpbf16ps"),
-        ("amx-bf16", "attention_matrices.rows(None)", "tdpbf16ps"),
+        ("amx-bf16", "attention_halves.rows((), (), None)", "tdpbf16ps"),
         ("amx-int8", "matrix_code_matmul.product(Epilogue(NONE, ()))", "tdpbusd"),
     ],
 )
@@ -208,7 +208,7 @@ def test_products_in_matrix_registers_are_compiled_on_any_machine(
     program = f"""
 from nnefc.kernels.codegen.linker import link
 from nnefc.kernels.codegen.object_code import emit_assembly
-from nnefc.kernels.product import attention_matrices, matrix_code_matmul, matrix_matmul
+from nnefc.kernels.product import attention_halves, matrix_code_matmul, matrix_matmul
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.tile.expression_epilogue import Epilogue
 from nnefc.kernels.vector.expression_argument import Expression

@@ -1,4 +1,4 @@
-"""Lowering of attention in matrix registers (`nnefc.kernels.product.attention_matrices`)."""
+"""Lowering of attention of bfloat16 (`nnefc.kernels.product.attention_halves`)."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import math
 from dataclasses import replace
 from typing import Final
 
+import numpy as np
+
 from nnefc.ir import DType, Expression, Shape, Step
-from nnefc.kernels.product import attention_matrices as kernels
-from nnefc.kernels.product.attention_matrices import attention_layout
-from nnefc.kernels.tile.matrix_tile import REGISTERS, ROWS, WORDS
+from nnefc.kernels.product import attention_halves as kernels
+from nnefc.kernels.product.attention_halves import UNIT_ROWS, attention_layout, blocking
+from nnefc.kernels.target.isa import host
 from nnefc.kernels.vector.dot_halves import WORD_HALVES
 from nnefc.kernels.vector.dot_words import WORD_BYTES
 from nnefc.lower.context import Lowering
@@ -18,10 +20,10 @@ from nnefc.lower.partition import ceil_div
 from nnefc.lower.product.attention_problem import AttentionProblem
 from nnefc.lower.product.operands import read_epilogue
 from nnefc.lower.product.pack import Matrix, pack
-from nnefc.lower.product.tiling import product_units_per_tile
+from nnefc.lower.product.tiling import balanced_sizes, product_units_per_tile, tile_sizes
 from nnefc.program.program import Ref
 from nnefc.support.alignment import CACHE_LINE
-from nnefc.support.machine_model import MATRIX_MACS_PER_NS
+from nnefc.support.machine_model import HALF_MACS_PER_NS, MATRIX_MACS_PER_NS
 
 _HALF: Final = DType.BFLOAT16
 _ROUNDED: Final = (Step("cast", (0,), _HALF),)
@@ -29,23 +31,25 @@ _WORDS: Final = DType.FLOAT32
 """The type as which kernels move words."""
 
 
-def lower_in_matrices(lower: Lowering, problem: AttentionProblem, *, empty: bool) -> None:
+def lower_halves(lower: Lowering, problem: AttentionProblem, *, empty: bool) -> None:
     """Round q, k and v, pack k and v in words, and launch the kernel."""
     ((keys, k, v),) = problem.segments
-    batch, depth, width = problem.batch, problem.depth, problem.width
+    batch, depth, width, sizes = problem.batch, problem.depth, problem.width, blocking()
     q = _rounded(lower, problem.q, problem.rows, depth, batch)
-    vectors = ceil_div(keys, ROWS)
-    key_parts = ceil_div(vectors, REGISTERS)
+    vectors = ceil_div(keys, sizes.lanes)
+    key_parts = ceil_div(vectors, sizes.vectors)
     k = replace(_rounded(lower, k, keys, depth, batch), step=WORD_BYTES).transposed
-    k = pack(lower, k, _WORDS, depth // WORD_HALVES, keys, batch, parts=key_parts, unit=ROWS)
+    words, unit = depth // WORD_HALVES, sizes.lanes
+    k = pack(lower, k, _WORDS, words, keys, batch, parts=key_parts, unit=unit)
     v = _paired(lower, v, keys, width, batch)
-    m_parts = ceil_div(problem.rows, REGISTERS * ROWS)
-    pitch = vectors * ROWS * DType.FLOAT32.itemsize
+    m_parts = ceil_div(problem.rows, UNIT_ROWS)
+    pitch = vectors * sizes.lanes * DType.FLOAT32.itemsize
     if pitch % 1024 == 0:  # rows would compete for the same lines of the first-level cache
         pitch += CACHE_LINE
     units = math.prod(batch) * m_parts
-    macs = REGISTERS * ROWS * keys * (depth + width)
-    unit_block = product_units_per_tile(units, 2 * macs / MATRIX_MACS_PER_NS)
+    macs = UNIT_ROWS * keys * (depth + width)
+    rate = MATRIX_MACS_PER_NS / 2 if host().matrix_dot else HALF_MACS_PER_NS
+    unit_block = product_units_per_tile(units, macs / rate)
     matrices = {"q": q, "k": k, "v": v, "y": problem.y}
     matrices |= {f"x{i}": x for i, x in enumerate(problem.operands)}
     parameters = attention_layout(len(problem.operands)).pack(
@@ -62,12 +66,26 @@ def lower_in_matrices(lower: Lowering, problem: AttentionProblem, *, empty: bool
         units=units,
         unit_block=unit_block,
         empty=int(empty),
+        zero=lower.constant(np.zeros(sizes.vectors * sizes.lanes, np.float32)),
         operands=len(problem.operands),
     )
     epilogue = None
     if problem.expression.steps:
         epilogue = read_epilogue(problem.expression, problem.operands)
-    lower.launch(kernels.rows(epilogue), parameters, ceil_div(units, unit_block))
+    kernel = kernels.rows(*_tiles(problem.rows, keys, width), epilogue)
+    lower.launch(kernel, parameters, ceil_div(units, unit_block))
+
+
+def _tiles(rows: int, keys: int, width: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """(heights, widths) of tiles; none for matrix registers, which take any."""
+    if host().matrix_dot:
+        return (), ()
+    sizes = blocking()
+    units = balanced_sizes(rows, ceil_div(rows, UNIT_ROWS))
+    heights = {h for n in units for h in balanced_sizes(n, ceil_div(n, sizes.rows))}
+    vectors = (ceil_div(n, sizes.lanes) for n in (keys, width))
+    widths = {w for n in vectors for w in balanced_sizes(n, ceil_div(n, sizes.vectors))}
+    return tile_sizes(tuple(sorted(heights)), tuple(sorted(widths)))
 
 
 def _along(x: Matrix, batch: Shape) -> tuple[int, ...]:
@@ -103,9 +121,13 @@ def _rounded(lower: Lowering, x: Matrix, rows: int, columns: int, batch: Shape) 
 
 
 def _paired(lower: Lowering, x: Matrix, rows: int, columns: int, batch: Shape) -> Matrix:
-    """Words of two rows each, for a multiple of 32 rows; those beyond the last row are 0."""
-    step, item = WORDS * WORD_HALVES, DType.FLOAT32.itemsize
-    words, pairs, row = ceil_div(rows, step) * WORDS, rows // WORD_HALVES, x.row // item
+    """Words of two rows each, for whole steps; those beyond the last row are 0."""
+    step, item = blocking().step, DType.FLOAT32.itemsize
+    words, pairs, row = (
+        ceil_div(rows, step) * step // WORD_HALVES,
+        rows // WORD_HALVES,
+        x.row // item,
+    )
     y = _dense(lower, words, columns, DType.UINT32, batch)
     along, into = _along(x, batch), tuple(n // item for n in y.batch)
 

@@ -1,8 +1,9 @@
-"""Attention of bfloat16 in matrix registers, softmax(expression(Q K^T)) V, as `attention`.
+"""Attention of bfloat16, softmax(expression(Q K^T)) V, as `attention`.
 
 A unit of work is at most 32 rows of one batch item.  Its scores against all keys stay in memory of
 the thread, in float32: products, the expression, exponentials.  These are rounded to bfloat16 and
-multiplied with V; sums are divided by the sum of the exponentials at the end.
+multiplied with V; sums are divided by the sum of the exponentials at the end.  Tiles of products
+are in matrix registers (`matrix_tile`), or in vectors (`word_tile`).
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -13,10 +14,10 @@ multiplied with V; sums are divided by the sum of the exponentials at the end.
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from nnefc.kernels.abi import BASE_LIBM
-from nnefc.kernels.family import KernelFunction, family
+from nnefc.kernels.family import Kernel, KernelFunction, family
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.product.online_softmax import divide_rows, exponentials
 from nnefc.kernels.target.isa import host
@@ -36,30 +37,51 @@ from nnefc.kernels.tile.matrix_tile import (
     matrix_tile,
 )
 from nnefc.kernels.tile.panels import BATCH, batch_offset, part_start
-from nnefc.kernels.tile.register_tile import local_bytes
-from nnefc.kernels.tile.word_tile import WORD_TILE_ARGUMENTS
+from nnefc.kernels.tile.register_tile import covering_tiles, local_bytes, tile_rows, tile_width
+from nnefc.kernels.tile.word_tile import WORD_TILE_ARGUMENTS, word_tile
 from nnefc.kernels.vector.conversion import convert
-from nnefc.kernels.vector.dot_halves import WORD_HALVES
+from nnefc.kernels.vector.dot_halves import WORD_HALVES, half_dot
 from nnefc.kernels.vector.dot_words import WORD_BYTES
+from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.kernels.vector.memory import address, helper, load_word, procedure
 from nnefc.kernels.vector.vector_builder import Vector, vector_intrinsic
 
 MAX_KEYS: Final = 1000
 """Most keys: scores of a unit are at most 128 KiB."""
-_UNIT_ROWS: Final = REGISTERS * ROWS
+UNIT_ROWS: Final = 32
+"""Most rows of a unit."""
 _PITCH: Final = 4 * 1024
 """Most bytes of a row of scores."""
-_STEP: Final = WORDS * WORD_HALVES
-"""Keys of a step of the product with V; exponentials beyond the last key are 0."""
+
+
+class Blocking(NamedTuple):
+    """Sizes that the tiles of a machine want."""
+
+    rows: int
+    """Most rows of a tile."""
+    vectors: int
+    """Most vectors of columns of a tile."""
+    lanes: int
+    """Columns of a vector."""
+    step: int
+    """The products of a sum with V are a multiple of this; exponentials beyond the keys are 0."""
+
+
+def blocking() -> Blocking:
+    """The sizes for this machine."""
+    if host().matrix_dot:
+        return Blocking(REGISTERS * ROWS, REGISTERS, ROWS, WORDS * WORD_HALVES)
+    return Blocking(tile_rows(), tile_width(tile_rows()), lanes_of("float32"), WORD_HALVES)
 
 
 def attention_layout(operands: int) -> Layout:
-    """Parameters of `attention_matrices.rows`: q [rows, depth], k^T, v, and y [rows, width].
+    """Parameters of `attention_halves.rows`: q [rows, depth], k^T, v, and y [rows, width].
 
     - q: bfloat16; rows are contiguous
     - k: panels of words [depth / 2, keys] (`nnefc.kernels.tile.panels`), `key_parts` of them
-    - v: words [keys / 2, width] of two keys, for a multiple of 32 keys; words beyond are 0
+    - v: words [keys / 2, width] of two keys, for whole steps (`Blocking`); items beyond are 0
     - y: float32; rows are contiguous, and `width` is a multiple of 16
+    - `zero`: a row of zeros for the columns of a tile in vectors
     - `m_parts`: parts of at least 16 and at most 32 rows; a tile is `unit_block` of `units`
     - `pitch`: bytes between rows of scores
     - others: as in `attention.attention_layout`
@@ -67,7 +89,7 @@ def attention_layout(operands: int) -> Layout:
     fields = [
         *operand_fields("q", "k", "v", "y"),
         f"rows keys depth width batch_rank batch:{BATCH} m_parts key_parts pitch units unit_block",
-        "empty operands",
+        "empty zero:ref operands",
         *operand_fields(*(f"x{i}" for i in range(operands))),
     ]
     return Layout(" ".join(fields))
@@ -102,32 +124,65 @@ def attention_layout(operands: int) -> Layout:
     UNITS,
     UNIT_BLOCK,
     EMPTY,
+    ZERO,
     OPERANDS,
 ) = attention_layout(0).offsets
 
 
-@family()
-def rows(epilogue: Epilogue | None) -> KernelFunction:
-    """Attention; `epilogue` is applied to the scores."""
-    attend, tile = _loops(), matrix_tile(host().matrix_dot)
-    scores, powers = local_bytes(_UNIT_ROWS * _PITCH), local_bytes(_UNIT_ROWS * _PITCH // 2)
-    state = local_bytes(16 * _UNIT_ROWS)
+def _substitutes(
+    heights: tuple[int, ...], widths: tuple[int, ...], epilogue: Epilogue | None
+) -> list[Kernel]:
+    """The kernel with all tiles that other numbers of rows and widths need."""
+    return [rows(*covering_tiles(heights, widths), epilogue)] if heights else []
+
+
+@family(substitutes=_substitutes)
+def rows(
+    heights: tuple[int, ...], widths: tuple[int, ...], epilogue: Epilogue | None
+) -> KernelFunction:
+    """Attention; `epilogue` is applied to the scores.
+
+    `heights` and `widths` of tiles are empty for matrix registers, which take any.
+    """
+    attend, begin, end = _loops(), _do_nothing, _do_nothing
+    if heights:
+        tile = word_tile(half_dot(), heights, widths)
+    else:
+        tile, begin, end = matrix_tile(host().matrix_dot), _begin(), end_matrices
+    scores, powers = local_bytes(UNIT_ROWS * _PITCH), local_bytes(UNIT_ROWS * _PITCH // 2)
+    state = local_bytes(16 * UNIT_ROWS)
     if epilogue is None:
 
         def rows(bases, params, first, last):
-            begin_matrices(ROWS, WORDS)
+            begin()
             attend(bases, params, first, last, tile(), 0, 0, scores(), powers(), state())
-            end_matrices()
+            end()
 
         return rows
     finish, table = apply_rows("float32", epilogue), local_bytes(16 * len(epilogue.repeated) or 8)
 
     def rows_with_expression(bases, params, first, last):
-        begin_matrices(ROWS, WORDS)
+        begin()
         attend(bases, params, first, last, tile(), finish(), table(), scores(), powers(), state())
-        end_matrices()
+        end()
 
     return rows_with_expression
+
+
+@helper
+def _do_nothing():
+    """Stands for the setup of matrix registers."""
+
+
+@cache
+def _begin() -> Any:
+    """Helper `begin()`: set matrix registers up for all rows and words."""
+
+    @helper
+    def begin():
+        begin_matrices(ROWS, WORDS)
+
+    return begin
 
 
 @cache
@@ -137,7 +192,7 @@ def _round_rows() -> Any:
     Rows of y have `count` items, whole vectors; those beyond n are 0.
     """
 
-    @vector_intrinsic("float32", ROWS, 7, apart=True)
+    @vector_intrinsic("float32", lanes_of("float32"), 7, apart=True)
     def run(v: Vector, rows, n, count, x, x_row, y, y_row):
         builder = v.builder
         x, y = v.pointer(x), v.pointer(y)
@@ -162,7 +217,8 @@ def _loops() -> Any:
     """
     call_tile, call_finish = procedure(WORD_TILE_ARGUMENTS), procedure(APPLY_ARGUMENTS)
     power, divide, round_rows = exponentials("float32"), divide_rows("float32"), _round_rows()
-    panel, step, halves = ROWS, _STEP, WORD_HALVES
+    most_rows, most_vectors, lanes, step = blocking()
+    halves = WORD_HALVES
 
     @helper
     def attend(bases, params, first, last, tile, finish, table, scores, powers, state):
@@ -174,7 +230,12 @@ def _loops() -> Any:
         q_row, v_row = load_word(params + Q_ROW), load_word(params + V_ROW)
         y_row, pitch = load_word(params + Y_ROW), load_word(params + PITCH)
         m_parts, key_parts = load_word(params + M_PARTS), load_word(params + KEY_PARTS)
-        vectors, padded = (keys + panel - 1) // panel, (keys + step - 1) // step * step
+        vectors, padded = (keys + lanes - 1) // lanes, (keys + step - 1) // step * step
+        width_vectors = width // lanes
+        width_parts = (width_vectors + most_vectors - 1) // most_vectors
+        powers_row = vectors * lanes * halves
+        powers_row = (max(padded * halves, powers_row) + 63) // 64 * 64
+        zero = address(bases, params + ZERO)
         unit_block, units = load_word(params + UNIT_BLOCK), load_word(params + UNITS)
         for t in range(first * unit_block, min(last * unit_block, units)):
             part, number = t % m_parts, t // m_parts
@@ -184,25 +245,33 @@ def _loops() -> Any:
             k = k0 + batch_offset(params, BATCH_RANK, BATCH_EXTENTS, K_BATCH, number)
             v = v0 + batch_offset(params, BATCH_RANK, BATCH_EXTENTS, V_BATCH, number)
             y = y0 + batch_offset(params, BATCH_RANK, BATCH_EXTENTS, Y_BATCH, number) + top * y_row
+            row_parts = (rows + most_rows - 1) // most_rows
             for j in range(key_parts):
-                start = part_start(j, vectors, key_parts) * panel
-                count = part_start(j + 1, vectors, key_parts) * panel - start
-                call_tile(
-                    *(tile, rows, count, words, q, q_row),
-                    *(k + start * words * WORD_BYTES, count * WORD_BYTES),
-                    *(0, scores + start * 4, pitch),
-                )
+                start = part_start(j, vectors, key_parts) * lanes
+                count = part_start(j + 1, vectors, key_parts) * lanes - start
+                for i in range(row_parts):
+                    row = part_start(i, rows, row_parts)
+                    call_tile(
+                        *(tile, part_start(i + 1, rows, row_parts) - row, count, words),
+                        *(q + row * q_row, q_row, k + start * words * WORD_BYTES),
+                        *(count * WORD_BYTES, zero, scores + row * pitch + start * 4, pitch),
+                    )
             if finish != 0:
                 place_operands(bases, params, OPERANDS, BATCH_RANK, number, top, 0, table)
                 call_finish(finish, rows, keys, scores, pitch, table, libm)
             power(rows, keys, keys, scores, pitch, state, y, y_row, width, 1, libm)
-            round_rows(rows, keys, padded, scores, pitch, powers, padded * 2)
-            for column in range(0, width, 2 * panel):
-                call_tile(
-                    *(tile, rows, min(width - column, 2 * panel), padded // halves),
-                    *(powers, padded * 2, v + column * WORD_BYTES, v_row),
-                    *(0, y + column * 4, y_row),
-                )
+            round_rows(rows, keys, padded, scores, pitch, powers, powers_row)
+            for j in range(width_parts):
+                start = part_start(j, width_vectors, width_parts) * lanes
+                count = part_start(j + 1, width_vectors, width_parts) * lanes - start
+                for i in range(row_parts):
+                    row = part_start(i, rows, row_parts)
+                    call_tile(
+                        *(tile, part_start(i + 1, rows, row_parts) - row, count),
+                        *(padded // halves, powers + row * powers_row, powers_row),
+                        *(v + start * WORD_BYTES, v_row, zero),
+                        *(y + row * y_row + start * 4, y_row),
+                    )
             divide(rows, width, y, y_row, state, load_word(params + EMPTY))
 
     return attend
