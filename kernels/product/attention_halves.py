@@ -254,7 +254,7 @@ def _loops() -> Any:
                     call_tile(
                         *(tile, part_start(i + 1, rows, row_parts) - row, count, words),
                         *(q + row * q_row, q_row, k + start * words * WORD_BYTES),
-                        *(count * WORD_BYTES, zero, scores + row * pitch + start * 4, pitch),
+                        *(count * WORD_BYTES, zero, scores + row * pitch + start * 4, pitch, 0, 0),
                     )
             if finish != 0:
                 place_operands(bases, params, OPERANDS, BATCH_RANK, number, top, 0, table)
@@ -270,7 +270,7 @@ def _loops() -> Any:
                         *(tile, part_start(i + 1, rows, row_parts) - row, count),
                         *(padded // halves, powers + row * powers_row, powers_row),
                         *(v + start * WORD_BYTES, v_row, zero),
-                        *(y + row * y_row + start * 4, y_row),
+                        *(y + row * y_row + start * 4, y_row, 0, 0),
                     )
             divide(rows, width, y, y_row, state, load_word(params + EMPTY))
 

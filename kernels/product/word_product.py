@@ -140,13 +140,17 @@ def word_loops(planes: int):
                 count = min(width, n - column)
                 panel = b + column * words * planes * WORD_BYTES
                 start = starts + column * 4
+                # the tiles of a panel prefetch the next one, which may be in main memory
+                ahead, share = panel + width * words * planes * WORD_BYTES, 0
+                if i_end > i_first:
+                    share = (width * planes * WORD_BYTES + i_end - i_first - 1) // (i_end - i_first)
                 for i in range(i_first, i_end):
                     row = part_start(i, m, m_parts)
                     height = part_start(i + 1, m, m_parts) - row
                     call_tile(
                         *(tile, height, count, words),
                         *(a + row * a_row, a_row, panel, width * WORD_BYTES),
-                        *(start, sums, sums_row),
+                        *(start, sums, sums_row, ahead + (i - i_first) * share * words, share),
                     )
                     place_operands(bases, params, OPERANDS, BATCH_RANK, number, row, column, table)
                     target = c + row * c_row + column * c_step

@@ -84,7 +84,9 @@ def _at_most(builder, x, most: int):
 
 @cache
 def matrix_tile(product: str, *, codes: bool = False) -> Any:
-    """Function `tile(m, n, words, a, a_row, b, b_row, start, sums, sums_row)`, see `word_tile`.
+    """Function `tile(m, n, words, a, a_row, b, b_row, start, sums, sums_row, *_)`, see `word_tile`.
+
+    It prefetches the words that follow its columns of B, whatever the last two arguments are.
 
     `product`: the instruction that multiplies registers, a field of `Isa`.  m is at most 32, and
     either the number of rows that registers are set up for, or at least 16; n is at most 32.
@@ -94,7 +96,7 @@ def matrix_tile(product: str, *, codes: bool = False) -> Any:
     """
 
     @vector_function("int32", ROWS, WORD_TILE_ARGUMENTS)
-    def tile(v: Vector, m, n, words, a, a_row, b, b_row, start, sums, sums_row):
+    def tile(v: Vector, m, n, words, a, a_row, b, b_row, start, sums, sums_row, *_):
         builder = v.builder
         a, b, start, sums = (v.pointer(p) for p in (a, b, start, sums))
         # the last 16 rows: those of two registers may overlap

@@ -172,16 +172,21 @@ class TileEmitter:
     height: int
     width: int
 
-    def products(self, depth, a, a_row, a_step, b, b_row, starts=None):
-        """The sums of products, row by row; each begins at 0, or at its item of `starts`."""
+    def products(self, depth, a, a_row, a_step, b, b_row, starts=None, ahead=None):
+        """The sums of products, row by row; each begins at 0, or at its item of `starts`.
+
+        `ahead`: (what to prefetch during the products, bytes for each of them along the depth).
+        """
         v, builder = self.v, self.v.builder
         offsets = [builder.mul(a_row, v.word(i)) for i in range(self.height)]
         count = self.height * self.width
-        unroll = 2 if count >= 8 else 4
+        unroll = 1 if ahead is not None and count >= 16 else 2 if count >= 8 else 4
         even = builder.and_(depth, v.word(-unroll))
         starts = [v.zero()] * count if starts is None else starts
         with v.loop(0, even, unroll, [*starts, a, b]) as turn:
             *values, at_a, at_b = turn.values
+            if ahead is not None:
+                v.prefetch(v.at(ahead[0], builder.mul(turn.index, ahead[1])))
             for _ in range(unroll):
                 if self.height >= _PREFETCHING_ROWS:
                     v.prefetch_lines(at_b, self.width * v.nbytes, _AHEAD)

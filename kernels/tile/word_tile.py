@@ -22,28 +22,30 @@ from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.kernels.vector.llvm_types import I32
 from nnefc.kernels.vector.vector_builder import Vector, vector_function
 
-WORD_TILE_ARGUMENTS = 10
+WORD_TILE_ARGUMENTS = 12
 
 
 @cache
 def word_tile(dot: WordDot, heights: tuple[int, ...], widths: tuple[int, ...]) -> Any:
-    """Function `tile(m, n, words, a, a_row, b, b_row, start, sums, sums_row)`.
+    """Function `tile(m, n, words, a, a_row, b, b_row, start, sums, sums_row, ahead, ahead_step)`.
 
     Sums of m rows and n columns over `words` words: m is one of `heights`, n items fit into the
     largest of `widths` (vectors).  Rows of A are `a_row` bytes apart, planes of B `b_row`.  Sums of
     a column begin at its item of `start`.  B, `start` and `sums` have whole vectors; the last two
-    have the type of sums of `dot`.
+    have the type of sums of `dot`.  While it multiplies, a tile of several rows prefetches
+    `ahead_step` bytes at `ahead` for each word of the depth.
     """
 
     @vector_function("int32", lanes_of("int32"), WORD_TILE_ARGUMENTS)
-    def tile(v: Vector, m, n, words, a, a_row, b, b_row, start, sums, sums_row):
+    def tile(v: Vector, m, n, words, a, a_row, b, b_row, start, sums, sums_row, ahead, step_ahead):
         builder, of_sums = v.builder, v.of(dot.sums)
-        a, b, start, sums = (v.pointer(p) for p in (a, b, start, sums))
+        a, b, start, sums, ahead = (v.pointer(p) for p in (a, b, start, sums, ahead))
         step = builder.mul(b_row, v.word(dot.planes))
         for height, width in each_size(v, m, n, heights, widths):
             code = _WordTile(v, height, width, dot, b_row)
             starts = [of_sums.load(start, v.nbytes * j) for j in range(width)] * height
-            values = code.products(words, a, a_row, v.word(v.itemsize), b, step, starts)
+            following = (ahead, step_ahead) if height > 1 else None
+            values = code.products(words, a, a_row, v.word(v.itemsize), b, step, starts, following)
             code.store(values, sums, sums_row)
 
     return tile
