@@ -19,7 +19,8 @@ from typing import Any, Final, NamedTuple
 from nnefc.kernels.abi import BASE_LIBM
 from nnefc.kernels.family import Kernel, KernelFunction, family
 from nnefc.kernels.parameters import Layout
-from nnefc.kernels.product.online_softmax import divide_rows, exponentials
+from nnefc.kernels.product.half_softmax import half_exponentials
+from nnefc.kernels.product.online_softmax import divide_rows
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.tile.expression_epilogue import (
     APPLY_ARGUMENTS,
@@ -39,12 +40,10 @@ from nnefc.kernels.tile.matrix_tile import (
 from nnefc.kernels.tile.panels import BATCH, batch_offset, part_start
 from nnefc.kernels.tile.register_tile import covering_tiles, local_bytes, tile_rows, tile_width
 from nnefc.kernels.tile.word_tile import WORD_TILE_ARGUMENTS, word_tile
-from nnefc.kernels.vector.conversion import convert
 from nnefc.kernels.vector.dot_halves import WORD_HALVES, half_dot
 from nnefc.kernels.vector.dot_words import WORD_BYTES
 from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.kernels.vector.memory import address, helper, load_word, procedure
-from nnefc.kernels.vector.vector_builder import Vector, vector_intrinsic
 
 MAX_KEYS: Final = 1000
 """Most keys: scores of a unit are at most 128 KiB."""
@@ -81,6 +80,7 @@ def attention_layout(operands: int) -> Layout:
     - k: panels of words [depth / 2, keys] (`nnefc.kernels.tile.panels`), `key_parts` of them
     - v: words [keys / 2, width] of two keys, for whole steps (`Blocking`); items beyond are 0
     - y: float32; rows are contiguous, and `width` is a multiple of 16
+    - `factor`: the bits of a positive float32 that scores are multiplied with after the expression
     - `zero`: a row of zeros for the columns of a tile in vectors
     - `m_parts`: parts of at least 16 and at most 32 rows; a tile is `unit_block` of `units`
     - `pitch`: bytes between rows of scores
@@ -89,7 +89,7 @@ def attention_layout(operands: int) -> Layout:
     fields = [
         *operand_fields("q", "k", "v", "y"),
         f"rows keys depth width batch_rank batch:{BATCH} m_parts key_parts pitch units unit_block",
-        "empty zero:ref operands",
+        "empty zero:ref factor operands",
         *operand_fields(*(f"x{i}" for i in range(operands))),
     ]
     return Layout(" ".join(fields))
@@ -125,6 +125,7 @@ def attention_layout(operands: int) -> Layout:
     UNIT_BLOCK,
     EMPTY,
     ZERO,
+    FACTOR,
     OPERANDS,
 ) = attention_layout(0).offsets
 
@@ -186,29 +187,6 @@ def _begin() -> Any:
 
 
 @cache
-def _round_rows() -> Any:
-    """Intrinsic `run(rows, n, count, x, x_row, y, y_row)`: rows of n float32 as bfloat16.
-
-    Rows of y have `count` items, whole vectors; those beyond n are 0.
-    """
-
-    @vector_intrinsic("float32", lanes_of("float32"), 7, apart=True)
-    def run(v: Vector, rows, n, count, x, x_row, y, y_row):
-        builder = v.builder
-        x, y = v.pointer(x), v.pointer(y)
-        with v.loop(0, rows, 1) as row:
-            source = v.at(x, builder.mul(row.index, x_row))
-            target = v.at(y, builder.mul(row.index, y_row))
-            with v.loop(0, count, v.lanes) as column:
-                mask = v.mask(builder.sub(n, column.index))
-                at = builder.mul(column.index, v.word(2))
-                value = v.load(v.at(source, builder.mul(at, v.word(2))), mask=mask)
-                convert(value, "bfloat16").store(v.at(target, at))
-
-    return run
-
-
-@cache
 def _loops() -> Any:
     """Helper `attend(bases, params, first, last, tile, finish, table, scores, powers, state)`.
 
@@ -216,7 +194,7 @@ def _loops() -> Any:
     of memory of the thread.
     """
     call_tile, call_finish = procedure(WORD_TILE_ARGUMENTS), procedure(APPLY_ARGUMENTS)
-    power, divide, round_rows = exponentials("float32"), divide_rows("float32"), _round_rows()
+    power, divide = half_exponentials(), divide_rows("float32")
     most_rows, most_vectors, lanes, step = blocking()
     halves = WORD_HALVES
 
@@ -235,7 +213,7 @@ def _loops() -> Any:
         width_parts = (width_vectors + most_vectors - 1) // most_vectors
         powers_row = vectors * lanes * halves
         powers_row = (max(padded * halves, powers_row) + 63) // 64 * 64
-        zero = address(bases, params + ZERO)
+        zero, factor = address(bases, params + ZERO), load_word(params + FACTOR)
         unit_block, units = load_word(params + UNIT_BLOCK), load_word(params + UNITS)
         for t in range(first * unit_block, min(last * unit_block, units)):
             part, number = t % m_parts, t // m_parts
@@ -259,8 +237,7 @@ def _loops() -> Any:
             if finish != 0:
                 place_operands(bases, params, OPERANDS, BATCH_RANK, number, top, 0, table)
                 call_finish(finish, rows, keys, scores, pitch, table, libm)
-            power(rows, keys, keys, scores, pitch, state, y, y_row, width, 1, libm)
-            round_rows(rows, keys, padded, scores, pitch, powers, powers_row)
+            power(rows, keys, padded, scores, pitch, factor, powers, powers_row, state)
             for j in range(width_parts):
                 start = part_start(j, width_vectors, width_parts) * lanes
                 count = part_start(j + 1, width_vectors, width_parts) * lanes - start

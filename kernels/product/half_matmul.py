@@ -13,6 +13,7 @@ from nnefc.kernels.product.word_product import word_product
 from nnefc.kernels.tile.expression_epilogue import Epilogue
 from nnefc.kernels.tile.register_tile import covering_tiles
 from nnefc.kernels.vector.dot_halves import half_dot
+from nnefc.kernels.vector.quick_halves import quick
 
 
 def _substitutes(
@@ -27,4 +28,4 @@ def product(
     heights: tuple[int, ...], widths: tuple[int, ...], epilogue: Epilogue
 ) -> KernelFunction:
     """Product with tiles of the `heights` and `widths`; the epilogue's first input is the sums."""
-    return word_product(half_dot(), heights, widths, epilogue)
+    return word_product(half_dot(), heights, widths, epilogue, quick)

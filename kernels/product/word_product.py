@@ -31,6 +31,7 @@ from nnefc.kernels.tile.panels import BATCH, batch_offset, part_start
 from nnefc.kernels.tile.register_tile import local_bytes
 from nnefc.kernels.tile.word_tile import WORD_TILE_ARGUMENTS, word_tile
 from nnefc.kernels.vector.dot_words import WORD_BYTES, WordDot
+from nnefc.kernels.vector.emit_expression import Quick
 from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.kernels.vector.memory import address, helper, load_word, procedure
 
@@ -83,11 +84,18 @@ def word_layout(operands: int) -> Layout:
 
 
 def word_product(
-    dot: WordDot, heights: tuple[int, ...], widths: tuple[int, ...], epilogue: Epilogue
+    dot: WordDot,
+    heights: tuple[int, ...],
+    widths: tuple[int, ...],
+    epilogue: Epilogue,
+    quick: Quick | None = None,
 ) -> KernelFunction:
-    """Product with tiles of the `heights` and `widths`; the epilogue's first input is the sums."""
+    """Product with tiles of the `heights` and `widths`; the epilogue's first input is the sums.
+
+    `quick`: functions for the epilogue, see `emit_expression.emit`.
+    """
     run_blocks = word_loops(dot.planes)
-    tile, finish = word_tile(dot, heights, widths), convert_rows(dot.sums, epilogue)
+    tile, finish = word_tile(dot, heights, widths), convert_rows(dot.sums, epilogue, quick)
     row = widths[-1] * lanes_of(dot.sums) * WORD_BYTES
     table, sums = local_bytes(16 * max(len(epilogue.repeated), 1)), local_bytes(heights[-1] * row)
 

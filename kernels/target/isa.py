@@ -51,6 +51,9 @@ class Isa(NamedTuple):
     """Whether one instruction converts a vector of float16 to float32 or back."""
     halves: bool = False
     """Whether arithmetic on half a vector takes half the time of a whole vector."""
+    reciprocal: str = ""
+    """Intrinsic for reciprocals of float32 with an error below 2**-14, or empty.  Takes a vector,
+    another for the lanes that a mask leaves out, and the mask, an integer."""
     lookup: str = ""
     """Intrinsic that looks up 16 lanes of a vector by the low four bits of indices, or empty."""
     byte_pairs: str = ""
@@ -154,6 +157,7 @@ X86_64_V4 = X86_64_V3._replace(
     registers=32,
     tile=(8, 3),
     permute="llvm.x86.avx512.vpermi2var.ps.512",
+    reciprocal="llvm.x86.avx512.rcp14.ps.512",
     lookup="llvm.x86.avx512.permvar.sf.512",
     byte_pairs="llvm.x86.avx512.pmaddubs.w.512",
     pair_products="llvm.x86.avx512.pmaddw.d.512",
@@ -168,6 +172,7 @@ X86_64_V4_256 = X86_64_V4._replace(
     registers=16,
     tile=(6, 2),
     permute="llvm.x86.avx512.vpermi2var.ps.256",
+    reciprocal="llvm.x86.avx512.rcp14.ps.256",
     lookup="",
     byte_pairs="llvm.x86.avx2.pmadd.ub.sw",
     pair_products="llvm.x86.avx2.pmadd.wd",

@@ -13,7 +13,8 @@ from typing import Any
 
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.tile.panels import BATCH, batch_offset
-from nnefc.kernels.vector.emit_expression import emit
+from nnefc.kernels.tile.register_tile import tile_rows, tile_width
+from nnefc.kernels.vector.emit_expression import Quick, emit
 from nnefc.kernels.vector.expression_argument import Expression
 from nnefc.kernels.vector.item_types import BITS, ITEMSIZE
 from nnefc.kernels.vector.lane_builder import lanes_of
@@ -83,19 +84,21 @@ def apply_rows(item: str, epilogue: Epilogue) -> Any:
 
 
 @cache
-def convert_rows(item: str, epilogue: Epilogue) -> Any:
+def convert_rows(item: str, epilogue: Epilogue, quick: Quick | None = None) -> Any:
     """Function `convert(rows, n, x, x_row, y, y_row, operands, libm)`: as `apply_rows`, from a
-    block of items `item` at x to one at y of items of the result's type.
+    block of items `item` at x to one at y of items of the result's type; `quick`: as for `emit`.
     """
 
     @vector_function(item, lanes_of(item), CONVERT_ARGUMENTS)
     def convert(v: Vector, rows, n, x, x_row, y, y_row, operands, libm):
-        _emit_rows(v, epilogue, (rows, n), (x, x_row), (y, y_row), operands, libm)
+        _emit_rows(v, epilogue, (rows, n), (x, x_row), (y, y_row), operands, libm, quick)
 
     return convert
 
 
-def _emit_rows(v: Vector, epilogue: Epilogue, size, source, target, operands, libm) -> None:
+def _emit_rows(
+    v: Vector, epilogue: Epilogue, size, source, target, operands, libm, quick=None
+) -> None:
     """Emit loops over the rows and columns of a block.
 
     `source` and `target` are (address, bytes between rows); without a target, the result overwrites
@@ -121,16 +124,26 @@ def _emit_rows(v: Vector, epilogue: Epilogue, size, source, target, operands, li
         if target is not None:
             to = v.at(v.pointer(target[0]), builder.mul(row.index, target[1]))
 
-        def columns(index, mask):
-            values = []
-            for start, dtype, known in zip(starts, dtypes, items):
-                at = v.at(start, builder.mul(index, v.word(BITS[dtype] // 8)))
-                values.append(v.of(dtype).load(at, mask=mask) if known is None else known)
-            (result,) = emit(v, epilogue.expression, values, libm)
-            at = v.at(to, builder.mul(index, v.word(ITEMSIZE[result.dtype])))
-            result.store(at, mask=mask)
+        def columns(index, mask, count=1):
+            results = []
+            for i in range(count):
+                values = []
+                for start, dtype, known in zip(starts, dtypes, items):
+                    at = v.at(start, builder.mul(index, v.word(BITS[dtype] // 8)))
+                    at = v.at(at, i * v.lanes * BITS[dtype] // 8)
+                    values.append(v.of(dtype).load(at, mask=mask) if known is None else known)
+                results += emit(v, epilogue.expression, values, libm, quick)
+            for i, result in enumerate(results):
+                at = v.at(to, builder.mul(index, v.word(ITEMSIZE[result.dtype])))
+                result.store(at, i * v.lanes * ITEMSIZE[result.dtype], mask=mask)
 
-        with v.loop(0, whole, v.lanes) as column:
+        done = v.word(0)
+        if quick:  # loops over the few vectors of a tile take part of their time
+            together = v.lanes * tile_width(tile_rows())
+            done = builder.sub(n, builder.srem(n, v.word(together)))
+            with v.loop(0, done, together) as column:
+                columns(column.index, None, together // v.lanes)
+        with v.loop(done, whole, v.lanes) as column:
             columns(column.index, None)
         with v.loop(whole, n, v.lanes) as column:
             columns(column.index, v.mask(builder.sub(n, column.index)))

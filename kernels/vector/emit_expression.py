@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from nnefc.kernels.vector.conversion import truncated
@@ -13,15 +13,25 @@ from nnefc.kernels.vector.item_types import BITS, INTEGERS, limits
 from nnefc.kernels.vector.lane_builder import LaneBuilder
 from nnefc.kernels.vector.lanes import Lanes, constant
 
+Quick = Callable[[str, Lanes, str], Lanes | None]
+"""`quick(operation, first operand, type of the result)`: the result, or None for other operations.
+
+Results may differ by some ulp of float32 from those of `INSTRUCTIONS`."""
+
 
 def emit(
-    v: LaneBuilder, expression: Expression, inputs: Sequence[Lanes], libm: Any = None
+    v: LaneBuilder,
+    expression: Expression,
+    inputs: Sequence[Lanes],
+    libm: Any = None,
+    quick: Quick | None = None,
 ) -> list[Lanes]:
     """Emit all steps of an expression for vectors of its inputs; returns its results.
 
     `libm`: address of the table of the C library, an LLVM word; required if the expression
-    `calls_library`.
+    `calls_library`.  `quick` is asked for operations first, if all results are bfloat16.
     """
+    rounds = all(expression.types[result] == "bfloat16" for result in expression.results)
     values = list(inputs)
     literals: dict[int, Number] = {}
     whole = clamped_casts(expression)
@@ -33,6 +43,10 @@ def emit(
             continue
         if len(values) in whole:
             values.append(truncated(values[operands[0]], dtype))
+            continue
+        found = quick(op, values[operands[0]], dtype) if quick and rounds else None
+        if found is not None:
+            values.append(found)
             continue
         known = [literals.get(operand) for operand in operands]
         call = Call([values[operand] for operand in operands], known, dtype, libm)

@@ -14,7 +14,8 @@ leaves that integer in the low bits of the sum; a conversion to int would be und
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
@@ -61,6 +62,7 @@ __all__ = [
     "tanh",
 ]
 
+Quotient = Callable[[Lanes, Lanes], Lanes]
 _LOG2E: Final = math.log2(math.e)
 
 _ROUND = 1.5 * 2.0**23
@@ -147,7 +149,9 @@ def log(x: Lanes) -> Lanes:
     return log_ends(x, fma(e, _LN2_HI, f + y))
 
 
-def _saturating(x: Lanes, top: float, over: Sequence[float], under: Sequence[float]) -> Lanes:
+def _saturating(
+    x: Lanes, top: float, over: Sequence[float], under: Sequence[float], divide: Quotient
+) -> Lanes:
     """2 h / (1 + h**2) with h = x over(x**2) / under(x**2), for x clamped to abs(x) <= top.
 
     An odd function with limit 1 has this form for an h with limit 1.  Near the limit the errors of
@@ -157,19 +161,19 @@ def _saturating(x: Lanes, top: float, over: Sequence[float], under: Sequence[flo
     a = select(a > top, top, a)
     square = a * a
     u, v = a * polynomial(square, over), polynomial(square, under)
-    return (u + u) * v / fma(u, u, v * v)
+    return divide((u + u) * v, fma(u, u, v * v))
 
 
-def tanh(x: Lanes) -> Lanes:
-    """Hyperbolic tangent, within 4 ulp."""
+def tanh(x: Lanes, divide: Quotient = operator.truediv) -> Lanes:
+    """Hyperbolic tangent, within 4 ulp if the quotient of two positive numbers is rounded once."""
     over = (0.00010327417112421244, 0.026927398517727852, 0.904521644115448)
     under = (2.2207407255336875e-06, 0.0021819572430104017, 0.20460832118988037, 1.809043288230896)
     # from 8.8245 on, sums that are rounded twice would give results above 1
-    return _saturating(x, 8.824374, over, under)
+    return _saturating(x, 8.824374, over, under, divide)
 
 
-def erf(x: Lanes) -> Lanes:
-    """Error function, within 4 ulp."""
+def erf(x: Lanes, divide: Quotient = operator.truediv) -> Lanes:
+    """Error function, within 4 ulp if the quotient is rounded once."""
     over = (
         -6.011081040924182e-06,
         0.0005596198607236147,
@@ -178,7 +182,7 @@ def erf(x: Lanes) -> Lanes:
         0.9652108550071716,
     )
     under = (0.003955053165555, 0.06134970113635063, 0.2725854218006134, 1.7107917070388794)
-    return _saturating(x, 3.8609724, over, under)
+    return _saturating(x, 3.8609724, over, under, divide)
 
 
 def _exp_of_size(x: Lanes) -> Lanes:

@@ -50,6 +50,7 @@ def lower_halves(lower: Lowering, problem: AttentionProblem, *, empty: bool) -> 
     macs = UNIT_ROWS * keys * (depth + width)
     rate = MATRIX_MACS_PER_NS / 2 if host().matrix_dot else HALF_MACS_PER_NS
     unit_block = product_units_per_tile(units, macs / rate)
+    factor = _factor(problem.expression)
     matrices = {"q": q, "k": k, "v": v, "y": problem.y}
     matrices |= {f"x{i}": x for i, x in enumerate(problem.operands)}
     parameters = attention_layout(len(problem.operands)).pack(
@@ -66,14 +67,25 @@ def lower_halves(lower: Lowering, problem: AttentionProblem, *, empty: bool) -> 
         units=units,
         unit_block=unit_block,
         empty=int(empty),
+        factor=int(np.float32(factor).view(np.int32)),
         zero=lower.constant(np.zeros(sizes.vectors * sizes.lanes, np.float32)),
         operands=len(problem.operands),
     )
     epilogue = None
-    if problem.expression.steps:
+    if problem.expression.steps and factor == 1:
         epilogue = read_epilogue(problem.expression, problem.operands)
     kernel = kernels.rows(*_tiles(problem.rows, keys, width), epilogue)
     lower.launch(kernel, parameters, ceil_div(units, unit_block))
+
+
+def _factor(expression: Expression) -> float:
+    """The positive number that the expression multiplies scores with; 1 for another expression."""
+    if len(expression.inputs) == 1 and len(expression.steps) == 2:
+        number, product = expression.steps
+        if number.op == "literal" and product.op == "mul" and set(product.operands) == {0, 1}:
+            value = float(number.value or 0)
+            return value if 0 < value < math.inf else 1.0
+    return 1.0
 
 
 def _tiles(rows: int, keys: int, width: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
