@@ -23,13 +23,14 @@ from nnefc.kernels.tile.blocked_tile import (
     TileArguments,
     tile_pixels,
 )
-from nnefc.kernels.tile.next_weights import prefetch_next
+from nnefc.kernels.tile.next_weights import prefetch_next, prefetch_own
 from nnefc.kernels.tile.offset_table import table_offset
 from nnefc.kernels.tile.strips import strips
 from nnefc.kernels.vector.conversion import convert
 from nnefc.kernels.vector.dot_halves import WORD_HALVES, half_dot
 from nnefc.kernels.vector.dot_words import WORD_BYTES
 from nnefc.kernels.vector.lanes import Lanes, clamp, select
+from nnefc.kernels.vector.quick_halves import narrow
 from nnefc.kernels.vector.vector_builder import Vector
 
 
@@ -98,7 +99,7 @@ class _HalfTile:
                 x = clamp(x, low, top)
                 if mask is not None and (k + 1) % self.vectors == 0:
                     x = select(mask, x, 0)
-                convert(x, form.result).store(at)
+                (narrow(x) if form.result == "bfloat16" else convert(x, form.result)).store(at)
 
         with self.builder.if_else(self._has(FILLED), likely=False) as (filled, whole):
             with filled:
@@ -127,6 +128,7 @@ class _HalfTile:
             offset, number = table_offset(v, tap, 0), table_offset(v, tap, 1)
             at = v.at(filter_, self.builder.mul(number, v.word(self.words * row)))
             sources = [v.at(pointer, offset) for pointer in base]
+            prefetch_own(v, at, self.words * row, self.number)
             prefetch_next(v, at, given.depth, self.words * row, self.number, self.tiles)
             for c in range(self.words):
                 places = [c * row + v.nbytes * j for j in range(self.vectors)]

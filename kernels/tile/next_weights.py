@@ -13,6 +13,18 @@ from nnefc.support.alignment import CACHE_LINE
 PREFETCH: Final = 4
 """Tiles of a strip that share the prefetch of the next weights, which are usually in the last cache
 or in main memory."""
+_AHEAD: Final = 4 << 10
+"""Bytes that `prefetch_own` prefetches ahead."""
+
+
+def prefetch_own(v: Vector, at: Any, nbytes: int, number: Any) -> None:
+    """Prefetch the weights behind an entry of `nbytes` in the first tile of a strip.
+
+    A thread that takes panels from the back to the front finds no weights in its cache, as no
+    panel prefetches the one before.
+    """
+    with v.builder.if_then(v.builder.icmp_signed("==", number, v.word(0))):
+        v.prefetch_lines(at, nbytes, _AHEAD)
 
 
 def prefetch_next(v: Vector, at: Any, depth: Any, nbytes: int, number: Any, tiles: Any) -> None:
