@@ -187,16 +187,38 @@ def _begin() -> Any:
 
 
 @cache
+def _rows_product() -> Any:
+    """Helper `multiply(tile, rows, n, words, a, a_row, b, b_row, start, sums, sums_row)`.
+
+    The tile for any number of rows, see `word_tile`.
+    """
+    call_tile, most = procedure(WORD_TILE_ARGUMENTS), blocking().rows
+
+    @helper
+    def multiply(tile, rows, n, words, a, a_row, b, b_row, start, sums, sums_row):
+        parts = (rows + most - 1) // most
+        for i in range(parts):
+            row = part_start(i, rows, parts)
+            call_tile(
+                *(tile, part_start(i + 1, rows, parts) - row, n, words),
+                *(a + row * a_row, a_row, b, b_row, start),
+                *(sums + row * sums_row, sums_row, 0, 0),
+            )
+
+    return multiply
+
+
+@cache
 def _loops() -> Any:
     """Helper `attend(bases, params, first, last, tile, finish, table, scores, powers, state)`.
 
     `tile` and `finish` are the addresses of `matrix_tile` and `apply_rows` (or 0); the others those
     of memory of the thread.
     """
-    call_tile, call_finish = procedure(WORD_TILE_ARGUMENTS), procedure(APPLY_ARGUMENTS)
+    call_finish = procedure(APPLY_ARGUMENTS)
     power, divide = half_exponentials(), divide_rows("float32")
-    most_rows, most_vectors, lanes, step = blocking()
-    halves = WORD_HALVES
+    _, most_vectors, lanes, step = blocking()
+    multiply, halves = _rows_product(), WORD_HALVES
 
     @helper
     def attend(bases, params, first, last, tile, finish, table, scores, powers, state):
@@ -223,17 +245,14 @@ def _loops() -> Any:
             k = k0 + batch_offset(params, BATCH_RANK, BATCH_EXTENTS, K_BATCH, number)
             v = v0 + batch_offset(params, BATCH_RANK, BATCH_EXTENTS, V_BATCH, number)
             y = y0 + batch_offset(params, BATCH_RANK, BATCH_EXTENTS, Y_BATCH, number) + top * y_row
-            row_parts = (rows + most_rows - 1) // most_rows
             for j in range(key_parts):
                 start = part_start(j, vectors, key_parts) * lanes
                 count = part_start(j + 1, vectors, key_parts) * lanes - start
-                for i in range(row_parts):
-                    row = part_start(i, rows, row_parts)
-                    call_tile(
-                        *(tile, part_start(i + 1, rows, row_parts) - row, count, words),
-                        *(q + row * q_row, q_row, k + start * words * WORD_BYTES),
-                        *(count * WORD_BYTES, zero, scores + row * pitch + start * 4, pitch, 0, 0),
-                    )
+                panel = k + start * words * WORD_BYTES
+                multiply(
+                    *(tile, rows, count, words, q, q_row, panel, count * WORD_BYTES),
+                    *(zero, scores + start * 4, pitch),
+                )
             if finish != 0:
                 place_operands(bases, params, OPERANDS, BATCH_RANK, number, top, 0, table)
                 call_finish(finish, rows, keys, scores, pitch, table, libm)
@@ -241,14 +260,10 @@ def _loops() -> Any:
             for j in range(width_parts):
                 start = part_start(j, width_vectors, width_parts) * lanes
                 count = part_start(j + 1, width_vectors, width_parts) * lanes - start
-                for i in range(row_parts):
-                    row = part_start(i, rows, row_parts)
-                    call_tile(
-                        *(tile, part_start(i + 1, rows, row_parts) - row, count),
-                        *(padded // halves, powers + row * powers_row, powers_row),
-                        *(v + start * WORD_BYTES, v_row, zero),
-                        *(y + row * y_row + start * 4, y_row, 0, 0),
-                    )
+                multiply(
+                    *(tile, rows, count, padded // halves, powers, powers_row),
+                    *(v + start * WORD_BYTES, v_row, zero, y + start * 4, y_row),
+                )
             divide(rows, width, y, y_row, state, load_word(params + EMPTY))
 
     return attend

@@ -117,12 +117,8 @@ def word_loops(planes: int):
 
     @helper
     def run_blocks(bases, params, first, last, tile, finish, table, sums, sums_row):
-        a0, b0, c0 = (
-            address(bases, params + A),
-            address(bases, params + B),
-            address(bases, params + C),
-        )
-        start0 = address(bases, params + START)
+        a0, b0 = address(bases, params + A), address(bases, params + B)
+        c0, start0 = address(bases, params + C), address(bases, params + START)
         m, n, words = load_word(params + M), load_word(params + N), load_word(params + WORDS)
         a_row, c_row = load_word(params + A_ROW), load_word(params + C_ROW)
         c_step = load_word(params + C_STEP)
@@ -149,9 +145,8 @@ def word_loops(planes: int):
                 panel = b + column * words * planes * WORD_BYTES
                 start = starts + column * 4
                 # the tiles of a panel prefetch the next one, which may be in main memory
-                ahead, share = panel + width * words * planes * WORD_BYTES, 0
-                if i_end > i_first:
-                    share = (width * planes * WORD_BYTES + i_end - i_first - 1) // (i_end - i_first)
+                step, tiles = width * planes * WORD_BYTES, i_end - i_first
+                share, ahead = (step + tiles - 1) // max(tiles, 1), panel + step * words
                 for i in range(i_first, i_end):
                     row = part_start(i, m, m_parts)
                     height = part_start(i + 1, m, m_parts) - row

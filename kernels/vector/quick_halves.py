@@ -53,7 +53,7 @@ def quotient(x: Lanes, y: Lanes) -> Lanes:
 
 
 def exp(x: Lanes) -> Lanes:
-    """e**x, within 4 ulp, for x within `LOWEST` and `LARGEST`, or NaN.
+    """e**x, within 6 ulp, for x within `LOWEST` and `LARGEST`, or NaN.
 
     Its chain of dependent instructions is short, as tiles have few vectors to compute meanwhile.
     """
