@@ -25,6 +25,7 @@ from tests.helpers.artifacts.c_programs import (
     run,
     run_main,
 )
+from tests.helpers.artifacts.emulated import emulated_program, needs_emulator
 from tests.helpers.artifacts.saved import MIXED, TINY, compiled, inputs, results
 
 
@@ -56,23 +57,14 @@ def test_code_for_older_instruction_sets_runs(emitted: Emitted, tmp_path: Path) 
         np.testing.assert_allclose(got, y, rtol=1e-4, atol=1e-4 * abs(y).max())
 
 
-CROSS = shutil.which("aarch64-linux-gnu-gcc")
-EMULATOR = next(filter(None, map(shutil.which, ("qemu-aarch64", "qemu-aarch64-static"))), None)
-
-
-@pytest.mark.skipif(not CROSS or not EMULATOR, reason="no compiler and emulator for aarch64")
+@needs_emulator
 @of("mixed", "counter", "kinds")
 def test_code_for_another_architecture_runs(emitted: Emitted, tmp_path: Path) -> None:
     """The test needs Debian's gcc-aarch64-linux-gnu and qemu-user."""
-    assert CROSS and EMULATOR
     folder = tmp_path / "c"
     emitted.model.reset()
     emitted.model.emit_c(folder, target="aarch64")
-    command = [CROSS, "-static", "main.c", f"{emitted.name}.o", "-o", "example.arm", *LIBRARIES]
-    subprocess.run(command, cwd=folder, check=True)
-    program = folder / "example"
-    program.write_text(f'#!/bin/sh\nexec {EMULATOR} ./example.arm "$@"\n')
-    program.chmod(0o755)
+    program = emulated_program(folder, emitted.name)
     expected = results(emitted.model)
     for y, got in zip(expected, run_main(program, 2, inputs(emitted.model), expected)):
         np.testing.assert_allclose(got, y, rtol=1e-4, atol=1e-4 * abs(y).max())

@@ -1,0 +1,73 @@
+"""Quantized networks have the same bits on aarch64, with and without dot products of bytes."""
+
+# pyright: reportUnknownMemberType=false
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+import nnefc
+from nnefc.driver import targets
+from nnefc.kernels.target.isa import AARCH64, variants
+from tests.helpers.artifacts.c_programs import run_main
+from tests.helpers.artifacts.emulated import emulated_program, needs_emulator
+from tests.helpers.onnx.quantized_networks import Network
+
+UNIT = 0.02
+
+
+def network() -> tuple[Any, tuple[int, ...]]:
+    """Convolutions of all kinds, pooling, a table, a resize, products and softmax of codes."""
+    net, dtype = Network(), "uint8"
+    around: dict[str, Any] = {"pads": [1, 1, 1, 1]}
+    x = net.rounded("x", UNIT, 128, dtype)
+    x = net.rounded(net.conv(x, UNIT, (3, 24), strides=[2, 2], **around), UNIT, 119, dtype)
+    x = net.rounded(net.node("MaxPool", x, kernel_shape=[3, 3], **around), UNIT, 119, dtype)
+    x = net.rounded(net.conv(x, UNIT, (24, 24), group=24, **around), UNIT, 121, dtype)
+    gate = net.rounded(net.node("Sigmoid", x), 1 / 255, 0, dtype)
+    x = net.rounded(net.node("Mul", x, gate), UNIT, 38, dtype)
+    y = net.rounded(net.conv(x, UNIT, (24, 24), group=2, **around), UNIT, 131, dtype)
+    x = net.rounded(net.node("Relu", net.node("Add", x, y)), UNIT, 5, dtype)
+    mean = net.node("AveragePool", x, kernel_shape=[3, 3], strides=[2, 2], **around)
+    x = net.rounded(mean, UNIT, 5, dtype)
+    scales = net.constant(np.array([1, 1, 2, 2], "f4"))
+    x = net.rounded(net.node("Resize", x, "", scales, mode="linear"), UNIT, 5, dtype)
+    whole = net.rounded(net.node("GlobalAveragePool", x), UNIT / 4, 100, dtype)
+    x = net.rounded(net.node("Mul", x, whole), UNIT, 121, dtype)
+    x = net.node("Reshape", x, net.constant(np.array([1, 24, -1], np.int64)))
+    turned = net.node("Transpose", x, perm=[0, 2, 1])
+    scores = net.rounded(net.node("MatMul", x, turned), 5 * UNIT, 100, dtype)
+    shares = net.rounded(net.node("Softmax", scores, axis=-1), 1 / 256, 0, dtype)
+    x = net.rounded(net.node("MatMul", shares, x), UNIT, 110, dtype)
+    weights = np.random.default_rng(1).integers(-127, 127, (64, 21), np.int8, endpoint=True)
+    known = net.node(
+        "DequantizeLinear", net.constant(weights), *net.parameters(UNIT / 9, 0, "int8")
+    )
+    shape = (1, 3, 16, 16)
+    return net.model(shape, y=(net.node("MatMul", x, known), "float32")), shape
+
+
+@pytest.mark.slow
+@needs_emulator
+def test_quantized_networks_have_the_same_bits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document, shape = network()
+    onnx.save(document, tmp_path / "net.onnx")
+    model = nnefc.compile(tmp_path / "net.onnx", strict_quantization=True)
+    x = (np.random.default_rng(4).normal(0, 60, shape).round() * UNIT).astype(np.float32)
+    want = np.asarray(model(x))
+    assert len(np.unique(want)) > 50
+    rows = variants(AARCH64)
+    monkeypatch.setattr(targets, "row_of", rows.__getitem__)
+    for target, cpu in (("aarch64", "cortex-a53"), ("aarch64+dotprod", "max")):
+        folder = tmp_path / target
+        model.emit_c(folder, name="net", target=target)
+        emulated_program(folder, "net", cpu)
+        (got,) = run_main(folder / "example", 1, [x], [want])
+        np.testing.assert_array_equal(got, want, target)
