@@ -137,11 +137,13 @@ def require_writable(path: FilePath) -> None:
     """
     if is_stream(path):
         return
+    place = Place(printable(os.fspath(path)))
     try:
         target = Path(path).resolve()
+        _permissions(target, place)
         _probe(target)
     except (OSError, ValueError, RuntimeError) as error:
-        raise _failed(error, Place(printable(os.fspath(path)))) from None
+        raise _failed(error, place) from None
 
 
 def _probe(target: Path) -> None:

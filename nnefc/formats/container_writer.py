@@ -11,7 +11,12 @@ from typing import Any, BinaryIO, Literal
 import numpy as np
 
 from nnefc.formats.archives.tar import BLOCK
-from nnefc.formats.atomic import replace_file, replace_folder
+from nnefc.formats.atomic import (
+    replace_file,
+    replace_folder,
+    require_new_folder,
+    require_writable,
+)
 from nnefc.formats.files import FilePath, printable
 from nnefc.formats.paths import DOCUMENT, QUANTIZATION, label_path
 from nnefc.formats.tensor_header import HEADER_SIZE
@@ -70,6 +75,16 @@ def write_container(
             return
         with gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:
             _write_tar(packed, files)
+
+
+def require_writable_container(path: FilePath) -> None:
+    """Raise NnefError unless `write_container` can write here, over a file that exists; for use
+    before long work.
+    """
+    name = printable(os.fspath(path))
+    kind = _kind(name)
+    _check_target(Path(path), name, kind, overwrite=True)
+    require_new_folder(path) if kind == "folder" else require_writable(path)
 
 
 def _kind(name: str) -> Kind:

@@ -1,4 +1,4 @@
-"""Names that are unused, and names that are identifiers."""
+"""Names that are unused, identifiers, and labels."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Container
 from typing import Final
 
 _OTHER: Final = re.compile(r"[^A-Za-z0-9_]")
+_NOT_OF_LABELS: Final = re.compile(r"[^-\w./\\]", re.ASCII)
+"""Characters that labels of NNEF do not have."""
 
 
 def unused_name(name: str, taken: Container[str], *, ignore_case: bool = False) -> str:
@@ -25,3 +27,8 @@ def identifier(name: str) -> str:
     """`name` with `_` in place of other characters, and `t_` before it unless a letter is first."""
     plain = _OTHER.sub("_", name)
     return f"t_{plain}" if not plain or plain[0].isdigit() else plain
+
+
+def plain_label(label: str) -> str:
+    """A label with `_` in place of the characters that labels of NNEF do not have."""
+    return _NOT_OF_LABELS.sub("_", label) or "_"

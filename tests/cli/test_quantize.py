@@ -121,6 +121,34 @@ def test_wrong_options_write_nothing(
     assert sorted(tmp_path.iterdir()) == before
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("-o", "missing/q.onnx"), "missing/q.onnx: error: cannot write"),
+        (("-o", "missing/q.tgz"), "missing/q.tgz: error: cannot write"),
+        (("-o", "missing/q"), "its parent folder does not exist"),
+        (("-o", "full"), "the folder exists and is not empty"),
+        (("-o", "folder.tgz"), "a folder of this name exists"),
+        (("-o", "folder.onnx"), "folder.onnx: error: cannot write a file here: this is a folder"),
+        (("-o", "q.onnx", "--html", "folder.html"), "cannot write a file here: this is a folder"),
+    ],
+)
+def test_outputs_are_checked_before_the_model_is_read(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: Any, message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("full", "folder.tgz", "folder.onnx", "folder.html"):
+        Path(name).mkdir()
+    Path("full/x").touch()
+    Path("net.onnx").write_text("no model")
+    commands = [("quantize", "--data", IMAGES)] + ([("convert",)] if len(options) == 2 else [])
+    for command, *data in commands:
+        shown = cli(command, "net.onnx", *data, *options)
+        assert shown.status == 1
+        assert message in shown.err
+        assert "net.onnx" not in shown.err
+
+
 def test_models_without_products_are_refused(cli: Cli, tmp_path: Path) -> None:
     path = save(passing(), tmp_path / "net.onnx")
     np.savez(tmp_path / "x.npz", x=np.zeros((2, 3)))

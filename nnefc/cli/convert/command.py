@@ -181,7 +181,12 @@ def _with_symbols(config: ImportConfig, symbols: list[str]) -> ImportConfig:
 
 
 def check_target(model: str, output: Path) -> None:
-    """Raise NnefError for an output whose name has no known suffix, or that is the model itself."""
+    """Raise NnefError for an output whose name has no known suffix, that is the model itself, or
+    where nothing can be written.
+    """
+    from nnefc.formats.atomic import require_writable
+    from nnefc.formats.container_writer import require_writable_container
+
     name = output.name.lower()
     if str(output) == "-":
         raise usage("--output -: a model is written to a file or a folder", "-o net.nnef.tgz")
@@ -191,6 +196,7 @@ def check_target(model: str, output: Path) -> None:
             f"NNEF: {', '.join(ARCHIVES)}, or a folder; ONNX: {ONNX}",
         )
     refuse_own_input(model, output)
+    require_writable(output) if name.endswith(ONNX) else require_writable_container(output)
 
 
 def check_format(to: str, output: Path) -> None:

@@ -11,7 +11,7 @@ from nnefc.ir import DType, Graph, Op, TensorType, Value
 from nnefc.ir.graph import Variable
 from nnefc.passes.cleanup.eliminate_dead_code import EliminateDeadCode
 from nnefc.support.errors import NnefError
-from nnefc.support.names import unused_name
+from nnefc.support.names import plain_label, unused_name
 
 Array = np.ndarray[Any, Any]
 
@@ -19,9 +19,10 @@ Array = np.ndarray[Any, Any]
 def add_variable(graph: Graph, name: str, items: Array, before: Op) -> Value:
     """A new variable in front of an operation, with `name` or with a number behind it.
 
-    The items are kept, and cannot be written to any more.
+    `_` replaces characters that labels do not have.  The items are kept, and cannot be written to
+    any more.
     """
-    label = unused_name(name, graph.variables, ignore_case=True)
+    label = unused_name(plain_label(name), graph.variables, ignore_case=True)
     items.flags.writeable = False
     type_ = TensorType(DType(items.dtype.name), items.shape)
     graph.variables[label.lower()] = Variable(label, type_, items)

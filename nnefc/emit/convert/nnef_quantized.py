@@ -26,7 +26,7 @@ from nnefc.ir.graph import Variable
 from nnefc.ops.core.known_items import known_items
 from nnefc.ops.extended.quantized import code_limits
 from nnefc.ops.tools.build import build
-from nnefc.support.names import identifier, unused_name
+from nnefc.support.names import identifier, plain_label, unused_name
 from nnefc.syntax.printer import print_literal
 
 Array = np.ndarray[Any, Any]
@@ -126,7 +126,7 @@ class _Quantization:
         known = source.op.attributes.get("label") if source.op is not None else None
         name = str(known or source.name or op.output.name or "codes")
         variables = self._graph.variables
-        label = name if known else unused_name(name, variables, ignore_case=True)
+        label = name if known else unused_name(plain_label(name), variables, ignore_case=True)
         if type_ is None:
             type_, data = TensorType(DType(items.dtype.name), items.shape), items
         else:

@@ -8,7 +8,6 @@ from typing import Any, Final
 import numpy as np
 
 from nnefc.emit.convert.block_weights import unpack_blocks
-from nnefc.frontends.common.graph_variables import plain_label
 from nnefc.ir import DType, Graph, Op
 from nnefc.ir.graph import Variable
 from nnefc.ops.core.interface import interface
@@ -18,6 +17,7 @@ from nnefc.passes.cleanup.eliminate_dead_code import EliminateDeadCode
 from nnefc.passes.loops.simplify_ifs import inline_branches
 from nnefc.passes.op_queries import replace
 from nnefc.support.errors import Diagnostic, NnefError
+from nnefc.support.names import plain_label
 
 MAX_LITERAL_ITEMS: Final = 16
 """Constants of integers or booleans with more items are stored in tensor files."""

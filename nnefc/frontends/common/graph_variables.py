@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from nnefc.frontends.common.values import Array, OperatorError
 from nnefc.ir import DType, Graph, TensorType, Value
 from nnefc.ir.graph import Variable
+from nnefc.support.names import plain_label
 
 if TYPE_CHECKING:
     from nnefc.frontends.common.op_builder import OpBuilder
-
-
-_OTHER: Final = re.compile(r"[^-\w./\\]", re.ASCII)
-"""Characters that labels of NNEF do not have."""
-
-
-def plain_label(label: str) -> str:
-    """A label with `_` in place of the characters that labels of NNEF do not have."""
-    return _OTHER.sub("_", label) or "_"
 
 
 class VariableNames:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -112,3 +113,35 @@ def test_scales_of_channels_of_activations_are_refused() -> None:
     scale.op.attributes |= {"shape": (1, 2, 1, 1), "value": items}
     with pytest.raises(NnefError, match="'quantize' of such codes cannot be written"):
         quantized_document(codes)
+
+
+def test_labels_of_weights_and_biases_are_valid_and_differ(tmp_path: Path) -> None:
+    """Names of ONNX may have characters that labels lack, and may then be equal."""
+    parser: Any = pytest.importorskip("onnx.parser")
+    helper: Any = import_module("onnx.numpy_helper")
+    net = (
+        '<ir_version: 8, opset_import: ["":17]> g (float[1,3,8,8] x) => (float[1,3,4,4] y) '
+        "{ c = Conv(x, w, b) r = Relu(c) y = Conv(r, w, b) }"
+    )
+    model = parser.parse_model(net)
+    named = {
+        "onnx::Conv_1": reals(3, 3, 3, 3, seed=1),
+        "onnx::Conv_2": reals(3, seed=2),
+        "onnx__Conv_1": reals(3, 3, 3, 3, seed=3),
+        "onnx__Conv_2": reals(3, seed=4),
+    }
+    names = list(named)
+    for node, pair in zip(model.graph.node[::2], (names[:2], names[2:]), strict=True):
+        node.input[1], node.input[2] = pair
+    model.graph.initializer.extend(helper.from_array(a, name) for name, a in named.items())
+    x = reals(1, 3, 8, 8, seed=5)
+    (tmp_path / "net.onnx").write_bytes(model.SerializeToString())
+    codes = nnefc.quantize(tmp_path / "net.onnx", x)
+    for label in (variable.label for variable in codes.variables.values()):
+        assert re.fullmatch(r"[-\w./\\]+", label, re.ASCII), label
+    quantized_document(codes).write(tmp_path / "net.tgz")
+    again = nnefc.import_model(tmp_path / "net.tgz", strict=True)
+    labels = [variable.label.lower() for variable in again.variables.values()]
+    assert len({*labels}) == len(labels) == 6, "two filters with scales, and two biases"
+    want, found = outputs(codes, x)["y"], outputs(again, x)["y"]
+    np.testing.assert_allclose(found, want, rtol=1e-6, atol=1e-5)

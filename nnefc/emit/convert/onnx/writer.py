@@ -11,12 +11,11 @@ import numpy as np
 
 from nnefc.emit.convert.extents import Extents, NoText
 from nnefc.emit.convert.onnx.symbols import SymbolicNumbers, Unsupported
-from nnefc.frontends.common.graph_variables import plain_label
 from nnefc.frontends.nnef.refusals import Refusals
 from nnefc.ir import DType, Graph, Op, TensorType, Value
 from nnefc.passes.op_queries import splat
 from nnefc.support.errors import NnefError
-from nnefc.support.names import unused_name
+from nnefc.support.names import plain_label, unused_name
 from nnefc.symbolic.integers import hint, is_symbolic, statically_equal
 
 Array = np.ndarray[Any, Any]

@@ -12,11 +12,10 @@ import numpy as np
 from nnefc.emit.convert.block_weights import is_block_data
 from nnefc.emit.convert.extents import Extents, NoText
 from nnefc.emit.convert.tract.literals import is_exact, is_written_in_place, number_of
-from nnefc.frontends.common.graph_variables import plain_label
 from nnefc.frontends.nnef.refusals import Refusals
 from nnefc.ir import DType, Graph, Op, TensorType, Value
 from nnefc.passes.op_queries import is_constant
-from nnefc.support.names import identifier, unused_name
+from nnefc.support.names import identifier, plain_label, unused_name
 from nnefc.symbolic.integers import hint, is_symbolic
 from nnefc.syntax.lexer import KEYWORDS
 from nnefc.syntax.printer import print_literal
