@@ -13,6 +13,7 @@ from nnefc.frontends.tflite.versions import newest_version
 from nnefc.support.errors import Diagnostics, Place
 
 _NO_DEFINITION: Final = "it has no definition that converters write today"
+_RANDOM: Final = "compute random numbers outside of the model, and make them an input"
 _STRINGS: Final = "its keys or values are strings"
 _REFUSED: Final[dict[str, str]] = {
     CUSTOM: "register it with @nnefc.operation(...)",
@@ -26,7 +27,11 @@ _REFUSED: Final[dict[str, str]] = {
     "HASHTABLE_LOOKUP": _NO_DEFINITION,
     "HASHTABLE_SIZE": _STRINGS,
     "LSH_PROJECTION": _NO_DEFINITION,
+    "MULTINOMIAL": _RANDOM,
+    "RANDOM_STANDARD_NORMAL": _RANDOM,
+    "RANDOM_UNIFORM": _RANDOM,
     "SKIP_GRAM": _NO_DEFINITION,
+    "STABLEHLO_RNG_BIT_GENERATOR": _RANDOM,
     "STABLEHLO_CUSTOM_CALL": "calls of other programs have no definition in the file",
 }
 """Why operators are refused that will not be supported."""

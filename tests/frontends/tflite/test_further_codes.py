@@ -15,6 +15,8 @@ from tests.frontends.tflite.test_operators import booleans, fixed, integers, tru
 from tests.helpers.tflite.one_operator import (
     Array,
     Case,
+    Constant,
+    Variable,
     content_of,
     inputs_of,
     litert_results,
@@ -56,6 +58,23 @@ def moved(name: str, inputs: list[Any], shape: tuple[int, ...], type_: str, **mo
 
 ANGLE = scaled(0.02, -128)
 POSITIVE = codes(I8, 300).clip(-120)
+
+
+def svdf(rank: int, steps: int) -> Case:
+    filters = 4 * rank
+    inputs = [
+        codes(I8, 2, 6),
+        Constant(codes(I8, filters, 6)),
+        Constant(codes("INT16", filters, steps) // 16),
+        Constant(integers(4) * 900),
+        Variable((2, filters * steps), "INT16"),
+    ]
+    values = {"rank": rank, "fused_activation_function": 1}
+    scales = [params(I8), scaled(0.01), scaled(1e-3), scaled(1e-6), scaled(1e-3)]
+    quantization = dict(enumerate([*scales, scaled(0.6, -5)]))
+    return Case("SVDF", inputs, [((2, 4), I8)], "SVDFOptions", values, 3, quantization)
+
+
 SUMS = [
     *(
         reduced("SUM", t, axes, params(t), coarser(params(t), 9))
@@ -77,6 +96,7 @@ EXACT = [
     *(one("LEAKY_RELU", t, "LeakyReluOptions", 2, alpha=0.13) for t in (U8, I8)),
     *(one("RELU_0_TO_1", t) for t in (U8, I8)),
     one("ABS", I8, "AbsOptions", 2),
+    *(svdf(rank, steps) for rank, steps in ((1, 5), (2, 3))),
     product(adj_x=False, adj_y=False),
     product(adj_x=True, adj_y=True),
     product(adj_x=False, adj_y=True, result="INT32"),
@@ -180,6 +200,19 @@ def test_quotients_differ_by_at_most_one() -> None:
     is_small = np.abs(x.astype(int) - 120) < 4
     apart = np.abs(actual.astype(int) - expected.astype(int))
     assert apart[~is_small].max() <= 1
+
+
+@pytest.mark.slow
+def test_states_of_codes_are_kept(tmp_path: Path) -> None:
+    case = svdf(2, 3)
+    content = content_of(case)
+    path = tmp_path / "net.tflite"
+    path.write_bytes(content)
+    model: Any = nnefc.compile(path, keep=False)
+    session = model.session()
+    calls = [[codes(I8, 2, 6)] for _ in range(5)]
+    for inputs, (expected,) in zip(calls, litert_results(content, calls), strict=True):
+        assert distance(session(*inputs), expected) == 0
 
 
 @pytest.mark.slow

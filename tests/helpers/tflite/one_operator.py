@@ -36,6 +36,7 @@ class Variable:
     """An input that is a variable tensor."""
 
     shape: tuple[int, ...]
+    type: str = "FLOAT32"
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ def content_of(case: Case) -> bytes:
         more: dict[str, Any] = {"quantization": codes} if codes else {}
         name = f"t{len(tensors)}"
         if isinstance(each, Variable):
-            tensors.append(tensor(each.shape, name=name, is_variable=True, **more))
+            tensors.append(tensor(each.shape, each.type, name, is_variable=True, **more))
             continue
         array = each.array if isinstance(each, Constant) else each
         if isinstance(each, Constant):
