@@ -381,5 +381,8 @@ def test_wrong_operators_are_errors() -> None:
     assert "there is no comparison direction 8" in error_of(wrong)
     wrong = gathered(X, [[1]], (1, 9), (1, 9), offset_dims=(1,), **ROWS)
     assert "a slice [1, 9] of [4, 5]" in error_of(wrong)
+    wrong = convolution(IMAGE, (1, 4, 4, 4), padding=(0, 0, 0))
+    assert "padding [0, 0, 0] of 2 dimensions" in error_of(wrong)
+    assert "of tensors of rank 3" in error_of(convolution(IMAGE[0], (4, 4, 4)))
     call = Case("STABLEHLO_CUSTOM_CALL", [X], [real(4, 5)])
     assert "calls of other programs" in error_of(call)

@@ -275,6 +275,8 @@ def bidirectional_lstm(
     states = [each for each in given[_STATES:_AUXILIARY] if each is not None]
     if len(states) != 4:
         raise OperatorError("tflite/arguments", "its states are missing")
+    for state in states:
+        of_rank("lstm", "a state", state, 2)
     if any(each is not None for each in given[_AUXILIARY:]):
         raise OperatorError("tflite/unsupported", "an auxiliary input")
     cell = Cell(fused_activation_function, cell_clip, proj_clip)

@@ -17,7 +17,7 @@ from nnefc.frontends.common.values import Operand, OperatorError
 from nnefc.frontends.tflite.custom_options import options_of
 from nnefc.frontends.tflite.operands import known_array
 from nnefc.frontends.tflite.operators.quantization import parameters
-from nnefc.frontends.tflite.registry import Node, custom_operator
+from nnefc.frontends.tflite.registry import CODES, Node, custom_operator
 from nnefc.ir import DType
 
 
@@ -96,7 +96,11 @@ def _reals(make: OpBuilder, x: Operand, node: Node, index: int) -> Operand:
     """An input as reals."""
     tensor = node.inputs[index]
     assert tensor is not None
-    return x if x.type.dtype.is_float else make("dequantize", x, *parameters(tensor))
+    if x.type.dtype.is_float:
+        return x
+    if tensor.type not in CODES:
+        raise OperatorError("tflite/unsupported", f"{tensor} has items of {tensor.type}")
+    return make("dequantize", x, *parameters(tensor))
 
 
 def _decoded(

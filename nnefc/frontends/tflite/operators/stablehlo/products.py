@@ -79,8 +79,10 @@ def convolution(
         *kernel_spatial_dimensions,
     )
     results = (output_batch_dimension, output_feature_dimension, *output_spatial_dimensions)
-    if spatial < 1 or any(
-        sorted(each) != list(range(rank)) for each in (places, of_kernel, results)
+    if (
+        kernel.type.rank != rank
+        or spatial < 1
+        or any(sorted(each) != list(range(rank)) for each in (places, of_kernel, results))
     ):
         message = f"dimensions {list(places)}, {list(of_kernel)} and {list(results)}"
         raise OperatorError("tflite/shape", f"{message} of tensors of rank {rank}")
@@ -88,6 +90,9 @@ def convolution(
         raise OperatorError("tflite/unsupported", "groups of the batch")
     one = (1,) * spatial
     stride, dilation = window_strides or one, rhs_dilation or one
+    if len(padding) not in (0, 2 * spatial):
+        message = f"padding {list(padding)} of {spatial} dimensions"
+        raise OperatorError("tflite/shape", message)
     pairs = np.array(padding or (0,) * (2 * spatial), int).reshape(-1, 2).tolist()
     w = make.transpose(kernel, of_kernel)
     for axis, is_reversed in enumerate(window_reversal):
