@@ -131,6 +131,8 @@ class _SubgraphCheck:
         """Check one operator, and add what it computes to `known`."""
         good = self._indices(operator, "inputs", operator.inputs, may_be_absent=True)
         good &= self._indices(operator, "outputs", operator.outputs, may_be_absent=True)
+        between = operator.intermediates
+        good &= self._indices(operator, "intermediates", between, may_be_absent=True)
         if not good:
             return
         tensors = self._subgraph.tensors

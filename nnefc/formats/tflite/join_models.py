@@ -181,8 +181,16 @@ class _Joiner:
 
         inputs = tuple(place(each) for each in operator.inputs)
         outputs = tuple(place(each) for each in operator.outputs)
+        between = tuple(place(each) for each in operator.intermediates)
         options = self._options(m, operator.options)
-        return replace(operator, index=index, inputs=inputs, outputs=outputs, options=options)
+        return replace(
+            operator,
+            index=index,
+            inputs=inputs,
+            outputs=outputs,
+            options=options,
+            intermediates=between,
+        )
 
     def _other(self, m: int, subgraph: Subgraph, index: int) -> Subgraph:
         operators = [
@@ -193,10 +201,17 @@ class _Joiner:
     def _options(self, m: int, options: Mapping[str, Any]) -> Mapping[str, Any]:
         """Options in which subgraphs have joined numbers, and variables a name of their model."""
         changed = dict(options)
+        places = [i for i, (other, _) in enumerate(self._subgraphs) if other == m]
+
+        def joined(subgraph: int) -> int:
+            known = 0 < subgraph <= len(places)
+            return 1 + places[subgraph - 1] if known else subgraph
+
         for name, value in options.items():
-            if name.removesuffix("_index").endswith(_SUBGRAPH) and value:
-                places = [i for i, (other, _) in enumerate(self._subgraphs) if other == m]
-                changed[name] = 1 + places[value - 1] if value <= len(places) else value
+            if name.removesuffix("_index").endswith(_SUBGRAPH):
+                changed[name] = joined(value)
+            elif name.removesuffix("_indices").endswith(_SUBGRAPH):
+                changed[name] = tuple(map(joined, value))
             elif name == "shared_name":
                 changed[name] = f"{m}:{value}"
         return changed

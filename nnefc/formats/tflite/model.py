@@ -64,6 +64,8 @@ class Operator:
     options: Mapping[str, Any]
     """Options by the names of the schema."""
     custom_options: memoryview | None = None
+    intermediates: tuple[int, ...] = ()
+    """Tensors inside the operator, of which files give scales."""
 
     @property
     def full_name(self) -> str:

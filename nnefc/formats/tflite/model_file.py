@@ -223,7 +223,10 @@ class _Maker:
         if offset > 1:
             own = self._bytes_behind("custom options of operator", index, offset, size)
         inputs, outputs = table["inputs"], table["outputs"]
-        return Operator(index, name, custom, version, inputs, outputs, options_table, options, own)
+        between = table["intermediates"]
+        return Operator(
+            *(index, name, custom, version, inputs, outputs, options_table, options, own, between)
+        )
 
     def _code(self, table: Mapping[str, Any]) -> tuple[str, str, int]:
         """Name, custom name and version; files before 2020 have only the first of two fields."""

@@ -80,6 +80,8 @@ def _count_unknown(subgraph: Subgraph, unknown: Counter[tuple[str, str, str]]) -
 def node_of(subgraph: Subgraph, index: int) -> Node:
     """An operator of a subgraph with its tensors."""
     operator, tensors = subgraph.operators[index], subgraph.tensors
-    inputs = tuple(tensors[i] if i >= 0 else None for i in operator.inputs)
-    outputs = tuple(tensors[i] if i >= 0 else None for i in operator.outputs)
-    return Node(operator, inputs, outputs)
+    inputs, outputs, between = (
+        tuple(tensors[i] if i >= 0 else None for i in indices)
+        for indices in (operator.inputs, operator.outputs, operator.intermediates)
+    )
+    return Node(operator, inputs, outputs, between)

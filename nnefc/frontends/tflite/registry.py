@@ -55,6 +55,7 @@ class Node:
     operator: OperatorOfFile
     inputs: tuple[Tensor | None, ...]
     outputs: tuple[Tensor | None, ...]
+    intermediates: tuple[Tensor | None, ...] = ()
 
     @property
     def output(self) -> Tensor:

@@ -55,6 +55,8 @@ class Case:
     """Quantization by position among inputs and outputs."""
     custom_options: bytes | None = None
     """The options of a custom operator, which `name` is then the name of."""
+    intermediates: Sequence[tuple[tuple[int, ...], str, dict[str, Any]]] = ()
+    """Shapes, item types and quantization of tensors inside the operator."""
     bodies: Sequence[dict[str, Any]] = ()
     """Further subgraphs, from number 1 on."""
     of_bodies: Sequence[str] = ()
@@ -105,6 +107,12 @@ def content_of(case: Case) -> bytes:
         tensors.append(tensor(shape, type_, f"t{len(tensors)}", **more))
     free = [places[i] for i, each in enumerate(case.inputs) if isinstance(each, np.ndarray)]
     node = operator(0, places, results, case.options, **case.values)
+    between: list[int] = []
+    for shape, type_, codes in case.intermediates:
+        between.append(len(tensors))
+        tensors.append(tensor(shape, type_, f"t{len(tensors)}", quantization=codes))
+    if between:
+        node["intermediates"] = tuple(between)
     code = operator_code(case.name if case.custom_options is None else "CUSTOM", case.version)
     if case.custom_options is not None:
         node["custom_options"] = case.custom_options

@@ -1,0 +1,130 @@
+"""Layers of long short-term memory of int8, compared with LiteRT over several calls."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nnefc
+from nnefc.frontends.tflite.short_functions import logistic_table, tanh_table
+from nnefc.support.errors import NnefError
+from tests.frontends.tflite.test_codes import I8, codes, scaled
+from tests.helpers.tflite.one_operator import (
+    Case,
+    Constant,
+    Variable,
+    content_of,
+    litert_results,
+    source_of,
+)
+from tests.helpers.tflite.packages import files_of, save_folder
+
+RNG = np.random.default_rng(31)
+UNITS, DEPTH = 4, 3
+
+
+def weights(*shape: int) -> Constant:
+    return Constant(RNG.integers(-127, 128, shape).astype(np.int8))
+
+
+def biases(count: int) -> Constant:
+    return Constant(RNG.integers(-3000, 3000, count).astype(np.int32))
+
+
+def layer(
+    *,
+    cifg: bool = False,
+    projection: bool = False,
+    clip: float = 0.0,
+    depth: int = DEPTH,
+    entry: dict[str, Any] | None = None,
+) -> Case:
+    """`entry`: the quantization of the input."""
+    outputs = 2 if projection else UNITS
+    gates = range(1 if cifg else 0, 4)
+    given: list[Any] = [None] * 20
+    for gate in gates:
+        given[1 + gate] = weights(UNITS, depth)
+        given[5 + gate] = weights(UNITS, outputs)
+        given[12 + gate] = biases(UNITS)
+    if projection:
+        given[16], given[17] = weights(outputs, UNITS), biases(outputs)
+    given[0] = codes(I8, 2, 5, depth)
+    given[18] = Variable((2, outputs), I8)
+    given[19] = Variable((2, UNITS), "INT16")
+    numbers = {0: entry or scaled(0.02, 5), 18: scaled(0.009, -7), 19: scaled(2.0**-11)}
+    numbers |= {i: scaled(float(RNG.uniform(0.005, 0.02))) for i in (*range(1, 9), 16)}
+    present = [i for i, each in enumerate(given) if each is not None]
+    quantization = {place: numbers[i] for place, i in enumerate(present) if i in numbers}
+    quantization[len(present)] = numbers[18]
+    hidden = scaled(0.008, 3) if projection else numbers[18]
+    between = [((0,), "INT16", scaled(2.0**-12))] * 4 + [((0,), I8, hidden)]
+    return Case(
+        "UNIDIRECTIONAL_SEQUENCE_LSTM",
+        given,
+        [((2, 5, outputs), I8)],
+        "UnidirectionalSequenceLSTMOptions",
+        {"fused_activation_function": 4, "cell_clip": clip, "proj_clip": clip / 2},
+        3,
+        quantization,
+        intermediates=between,
+    )
+
+
+CASES = [layer(), layer(cifg=True), layer(projection=True), layer(projection=True, clip=0.5)]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_results_are_those_of_litert(case: Case, tmp_path: Path) -> None:
+    content = content_of(case)
+    path = tmp_path / "net.tflite"
+    path.write_bytes(content)
+    model: Any = nnefc.compile(path, keep=False)
+    session = model.session()
+    calls = [[codes(I8, 2, 5, DEPTH)] for _ in range(3)]
+    for inputs, (expected,) in zip(calls, litert_results(content, calls), strict=True):
+        assert len(np.unique(expected)) > 5
+        np.testing.assert_array_equal(session(*inputs), expected)
+
+
+def test_joined_models_keep_the_scales_inside(tmp_path: Path) -> None:
+    first = layer()
+    second = layer(projection=True, depth=UNITS, entry=scaled(0.009, -7))
+    models = {"a": content_of(first), "b": content_of(second)}
+    manifest = {
+        "models": ["a", "b"],
+        "pkg-inputs": ["0:0:0"],
+        "pkg-outputs": ["1:0:0"],
+        "model-connect": [{"from": "0:0:0", "to": ["1:0:0"]}],
+    }
+    path = save_folder(files_of(manifest, models), tmp_path)
+    model: Any = nnefc.compile(path, keep=False)
+    x = codes(I8, 2, 5, DEPTH)
+    ((between,),) = litert_results(models["a"], [[x]])
+    ((expected,),) = litert_results(models["b"], [[between]])
+    np.testing.assert_array_equal(model.session()(x), expected)
+
+
+def test_functions_of_16_bits_are_near_those_of_reals() -> None:
+    x = np.arange(-32768, 32768) / 4096
+    np.testing.assert_allclose(logistic_table() / 32768, 1 / (1 + np.exp(-x)), atol=3e-4)
+    for bits in (0, 3, 4):
+        wide = np.arange(-32768, 32768) / 2 ** (15 - bits)
+        np.testing.assert_allclose(tanh_table(bits) / 32768, np.tanh(wide), atol=5e-4)
+
+
+@pytest.mark.parametrize(
+    ("case", "message"),
+    [
+        (replace(layer(), intermediates=()), "its intermediate tensors are missing"),
+        (replace(layer(), codes={**layer().codes, 14: scaled(0.003)}), "no power of 2"),
+    ],
+)
+def test_errors_name_the_operator(case: Case, message: str) -> None:
+    with pytest.raises(NnefError, match="operator 0") as caught:
+        source_of(content_of(case)).graph({})
+    assert message in str(caught.value)
