@@ -15,7 +15,7 @@ from nnefc.support.errors import Diagnostics, Place
 _NO_DEFINITION: Final = "it has no definition that converters write today"
 _RANDOM: Final = "compute random numbers outside of the model, and make them an input"
 _STRINGS: Final = "its keys or values are strings"
-_REFUSED: Final[dict[str, str]] = {
+REFUSED: Final[dict[str, str]] = {
     CUSTOM: "register it with @nnefc.operation(...)",
     "CALL": _NO_DEFINITION,
     "CONCAT_EMBEDDINGS": _NO_DEFINITION,
@@ -64,7 +64,7 @@ def _count_unknown(subgraph: Subgraph, unknown: Counter[tuple[str, str, str]]) -
         if name == CUSTOM and find(node) is not None:
             continue
         if name not in operators():
-            hint = _REFUSED.get(name, "")
+            hint = REFUSED.get(name, "")
             unknown[f"operator {operator.full_name}", "", hint] += 1
         elif operator.version > newest:
             hint = f"it is known in versions 1 to {newest}"

@@ -1,4 +1,4 @@
-"""`UNIDIRECTIONAL_SEQUENCE_LSTM` of int8, with gates and cells of int16.
+"""`LSTM` and `UNIDIRECTIONAL_SEQUENCE_LSTM` of int8, with gates and cells of int16.
 
 Gates have 3 integer bits before their function and none behind it.  The cell has a scale that is a
 power of two.
@@ -20,7 +20,7 @@ from nnefc.frontends.common.operators.indices import gather
 from nnefc.frontends.common.values import Array, KnownTensor, Operand, OperatorError
 from nnefc.frontends.tflite.fixed_point import int32, rescaled, scale_of, zero_of, zero_tensor
 from nnefc.frontends.tflite.operands import known_array
-from nnefc.frontends.tflite.operators.lstm import CELL_STATE, GATES, OUTPUT_STATE
+from nnefc.frontends.tflite.operators.lstm import BASIC, CELL_STATE, GATES, OUTPUT_STATE
 from nnefc.frontends.tflite.operators.recurrent import over_time, swapped
 from nnefc.frontends.tflite.registry import Node, operator
 from nnefc.frontends.tflite.short_functions import ONE, logistic_table, tanh_table
@@ -80,14 +80,48 @@ def sequence_lstm(
     node: Node,
 ) -> Any:
     """input [batch, time, depth], or [time, batch, depth] if `time_major`."""
-    every = [input, *given, *[None] * (24 - 1 - len(given))]
-    if diagonal_recurrent_tensors or any(each is not None for each in (*every[9:12], *every[20:])):
-        message = "peepholes, normalisation or diagonal weights of codes"
-        raise OperatorError("tflite/unsupported", message)
+    if diagonal_recurrent_tensors:
+        raise OperatorError("tflite/unsupported", "diagonal recurrent tensors")
+    of_rank("lstm", "input", input, 3)
+    x = swapped(make, input, swap=not time_major)
+    y = _over_time(make, x, given, cell_clip, proj_clip, node)
+    return swapped(make, y, swap=not time_major)
+
+
+@operator("LSTM", options="LSTMOptions", types=("INT8",))
+def lstm(
+    make: OpBuilder,
+    input: Operand,
+    *given: Operand | None,
+    cell_clip: float,
+    proj_clip: float,
+    kernel_type: int,
+    node: Node,
+) -> Any:
+    """One step of a layer."""
+    if kernel_type == BASIC:
+        raise OperatorError("tflite/unsupported", "the basic kernel for codes")
+    batch, depth = of_rank("lstm", "input", input, 2)
+    x = make.reshape(input, (1, batch, depth))
+    y = _over_time(make, x, given, cell_clip, proj_clip, node)
+    return make.reshape(y, y.type.dims[1:])
+
+
+def _over_time(
+    make: OpBuilder,
+    x: Operand,
+    given: tuple[Operand | None, ...],
+    cell_clip: float,
+    proj_clip: float,
+    node: Node,
+) -> Operand:
+    """The outputs [time, batch, units] for x [time, batch, depth]."""
+    every = [x, *given, *[None] * (24 - 1 - len(given))]
+    if any(each is not None for each in (*every[9:12], *every[20:])):
+        raise OperatorError("tflite/unsupported", "peepholes or normalisation of codes")
     hidden = (*node.intermediates, *[None] * (_HIDDEN + 1))[_HIDDEN]
     if hidden is None:
         raise OperatorError("tflite/arguments", "its intermediate tensors are missing")
-    of_rank("lstm", "input", input, 3)
     layer = _Layer(node.inputs, hidden, 0, 0)
     _check(layer)
     clips = [
@@ -95,7 +129,6 @@ def sequence_lstm(
         for clip, index, limit in ((cell_clip, CELL_STATE, 32767), (proj_clip, OUTPUT_STATE, 127))
     ]
     layer = _Layer(node.inputs, hidden, *clips)
-    x = swapped(make, input, swap=not time_major)
     states = [each for each in every[OUTPUT_STATE : CELL_STATE + 1] if each is not None]
     for state in states:
         of_rank("lstm", "a state", state, 2)
@@ -113,7 +146,7 @@ def sequence_lstm(
     y, after = over_time(make, _inputs(make, x, every, layer), states, shared, step)
     make.evaluator.assign(node.inputs[OUTPUT_STATE], after[0])
     make.evaluator.assign(node.inputs[CELL_STATE], after[1])
-    return swapped(make, y, swap=not time_major)
+    return y
 
 
 def _operand(every: list[Operand | None], index: int) -> Operand:
