@@ -237,6 +237,15 @@ def test_compiled_results_are_those_of_litert(case: Case, tmp_path: Path) -> Non
             Case("REDUCE_PROD", [codes(I8, 300), fixed([0])], [((), I8)], "ReducerOptions"),
             "a product of 300 codes",
         ),
+        (
+            Case(
+                "RESIZE_BILINEAR",
+                [codes(I8, 1, 4, 4, 1), fixed([2**31 - 1, 3])],
+                [((1, 1, 3, 1), I8)],
+                "ResizeBilinearOptions",
+            ),
+            "size = [2147483647, 3] of [1, 4, 4, 1]",
+        ),
         (Case("ABS", [codes(I8, 3)], [((3,), I8)], "AbsOptions"), "tensor 0 't0' has no scale"),
     ],
 )

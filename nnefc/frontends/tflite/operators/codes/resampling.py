@@ -14,6 +14,8 @@ from nnefc.frontends.tflite.fixed_point import int32
 from nnefc.frontends.tflite.registry import Integers, operator
 from nnefc.ir import DType
 
+_LARGEST: Final = 1 << 20
+"""The largest extent of a result."""
 FRACTION_BITS: Final = 10
 """Bits of the fraction of integer coordinates."""
 
@@ -21,7 +23,7 @@ FRACTION_BITS: Final = 10
 def _extents(input: Operand, size: Integers) -> tuple[int, ...]:
     """The extents of the input; raises OperatorError for an impossible size of the result."""
     dims = of_rank("resize", "input", input, 4)
-    if len(size) != 2 or min(size) < 1 or min(dims) < 1:
+    if len(size) != 2 or min(size) < 1 or min(dims) < 1 or max(size) > _LARGEST:
         raise OperatorError("argument/resize", f"size = {list(size)} of {list(dims)}")
     return dims
 
