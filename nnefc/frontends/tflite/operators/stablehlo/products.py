@@ -94,11 +94,7 @@ def convolution(
         message = f"padding {list(padding)} of {spatial} dimensions"
         raise OperatorError("tflite/shape", message)
     pairs = np.array(padding or (0,) * (2 * spatial), int).reshape(-1, 2).tolist()
-    w = make.transpose(kernel, of_kernel)
-    for axis, is_reversed in enumerate(window_reversal):
-        if is_reversed:
-            backwards = np.arange(w.type.dims[2 + axis])[::-1]
-            w = gather(make, w, known_array(backwards, DType.INT64), 2 + axis)
+    w = _turned(make, make.transpose(kernel, of_kernel), window_reversal)
     turned = make.transpose(x, places)
     y = make(
         "conv",
@@ -110,3 +106,12 @@ def convolution(
         groups=max(feature_group_count, 1),
     )
     return make.transpose(y, [results.index(i) for i in range(rank)])
+
+
+def _turned(make: OpBuilder, kernel: Operand, reversal: tuple[bool, ...]) -> Operand:
+    """A kernel [outputs, inputs, ..] with the items of some dimensions in reverse order."""
+    for axis, is_reversed in enumerate(reversal[: kernel.type.rank - 2]):
+        if is_reversed:
+            backwards = np.arange(kernel.type.dims[2 + axis])[::-1]
+            kernel = gather(make, kernel, known_array(backwards, DType.INT64), 2 + axis)
+    return kernel
