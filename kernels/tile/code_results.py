@@ -29,7 +29,7 @@ from nnefc.kernels.vector.lanes import (
     vector_type,
 )
 from nnefc.kernels.vector.llvm_types import I16, I64
-from nnefc.kernels.vector.narrow import FOUR, narrowed
+from nnefc.kernels.vector.narrow import FOUR, Narrowing
 from nnefc.kernels.vector.vector_builder import Vector
 
 Form = Literal[
@@ -83,6 +83,8 @@ class Ending(NamedTuple):
     """Item type of codes whose reals are added to products; empty for none."""
     rounds: bool = False
     """Whether products are rounded to codes before the residual is added."""
+    clamps: bool = True
+    """Whether the bounds of codes are narrower than their type, to which results saturate."""
 
     @property
     def terms(self) -> int:
@@ -111,6 +113,7 @@ class Results:
         ]
         if ending.form in ("fixed_once", "fixed_away"):
             self.added = [wide_numbers(low, high) for _, low, high, _ in self.terms]
+        self.narrowing: Narrowing | None = None
         if ending.form == "sums":
             return
         self.zero, self.low, self.high = (
@@ -119,6 +122,7 @@ class Results:
         if ending.form in ("round_even", "truncate"):
             self.low, self.high = self.low - self.zero, self.high - self.zero
             self.whole_zero = self._nearest(self.zero)
+        self.narrowing = self._narrowing()
         if ending.residual:
             self.low_product, self.high_product, self.product_factor, *self.of_residual = (
                 typed.splat(typed.load_item(bounds, BOUNDS_BYTES + offset))
@@ -191,20 +195,25 @@ class Results:
         """Pointer to the codes of a pixel behind the first one; None without residual."""
         return self.v.at(first, number * self.v.lanes) if self.ending.residual else None
 
+    def _narrowing(self) -> Narrowing | None:
+        """How neighbouring results are narrowed together, if they are."""
+        v, (form, result, *_) = self.v, self.ending
+        if form in ("sums", "to_float") or ITEMSIZE[result] != 1 or self.ending.exceeds:
+            return None
+        zero = v.builder.load(v.at(self.bounds, 12), typ=I16, align=2)
+        codes = v.of(result)
+        bounds = [codes.load_item(self.bounds, at) for at in (14, 15) if self.ending.clamps]
+        return Narrowing(v, result, zero, bounds)
+
     def _narrows(self, sums: Sequence[Lanes]) -> bool:
         """Whether these sums are narrowed together."""
-        form, result, *_ = self.ending
-        is_code = form not in ("sums", "to_float") and ITEMSIZE[result] == 1
-        return is_code and not self.ending.exceeds and len(sums) > 1
+        return self.narrowing is not None and len(sums) > 1
 
     def _codes(self, sums: Sequence[Lanes], j: int, residuals: Sequence[Any]) -> Lanes:
         """Two to four vectors of codes, one after the other, which are clamped as bytes."""
-        v, dtype = self.v, self.ending.result
         whole = [self._scaled(x, j, other) for x, other in zip(sums, residuals, strict=True)]
-        zero = v.builder.load(v.at(self.bounds, 12), typ=I16, align=2)
-        codes = Vector(v.builder, dtype, FOUR * v.lanes)
-        low, high = (codes.load_splat(self.bounds, offset) for offset in (14, 15))
-        return clamp(narrowed(v, [*whole, *whole][:FOUR], zero, dtype), low, high)
+        assert self.narrowing is not None
+        return self.narrowing.narrowed([*whole, *whole][:FOUR])
 
     def _slice(self, codes: Lanes, first: int, count: int) -> Lanes:
         """`count` of the vectors of `_codes`."""

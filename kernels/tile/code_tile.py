@@ -73,14 +73,19 @@ def cover_codes(ending: Ending, vectors: int, words: int, kind: WordKind = "code
     `words`: of an entry of the reduction.
     """
 
-    def emit(v: Vector, pixels: int, number: Any, tiles: Any, given: Sequence[Any]) -> None:
-        strip = number, tiles
-        tile = _CodeTile(v, pixels, vectors, words, strip, _Arguments(*given))
-        tile.emit(ending, dot_of(kind))
+    def prepare(v: Vector, given: Sequence[Any]) -> tuple[_Arguments, Results]:
+        known = _Arguments(*given)
+        scale, bounds = v.pointer(known.scale), v.pointer(known.bounds)
+        return known, Results(v, vectors, scale, bounds, ending)
+
+    def emit(v: Vector, pixels: int, number: Any, tiles: Any, shared: Any) -> None:
+        given, results = shared
+        tile = _CodeTile(v, pixels, vectors, words, (number, tiles), given)
+        tile.emit(results, dot_of(kind))
 
     tables = [_Arguments._fields.index(f"{name}_pixels") for name in ("x", "y", "residual")]
     highest = code_tile_pixels(vectors, kind)
-    return strips("int32", highest, len(_Arguments._fields), tables, emit)
+    return strips("int32", highest, len(_Arguments._fields), tables, emit, prepare)
 
 
 class _CodeTile:
@@ -102,8 +107,7 @@ class _CodeTile:
         self.y_plane, self.residual_plane = given.y_plane, given.residual_plane
         self.taps, self.filter = v.pointer(given.taps), v.pointer(given.filter)
         self.x, self.y = v.pointer(given.x), v.pointer(given.y)
-        self.starts, self.bounds = v.pointer(given.starts), v.pointer(given.bounds)
-        self.scale, self.residual = v.pointer(given.scale), v.pointer(given.residual)
+        self.starts, self.residual = v.pointer(given.starts), v.pointer(given.residual)
         self.number, self.tiles = strip
         skipped = self.builder.mul(self.number, v.word(4 * height))
         self.x_pixels, self.y_pixels, self.residual_pixels = (
@@ -111,16 +115,15 @@ class _CodeTile:
             for table in (given.x_pixels, given.y_pixels, given.residual_pixels)
         )
 
-    def emit(self, ending: Ending, dot: WordDot) -> None:
-        store = Results(self.v, self.vectors, self.scale, self.bounds, ending)
+    def emit(self, results: Results, dot: WordDot) -> None:
         sums = self._sums(dot)
         places = list(self._places(self.y, self.y_pixels, self.y_plane))
         others: list[Any] = []
-        if ending.residual:
+        if results.ending.residual:
             others += self._places(self.residual, self.residual_pixels, self.residual_plane)
         for j in range(self.vectors):
             mine = slice(j, None, self.vectors)
-            store.store_each(sums[mine], j, places[mine], others[mine])
+            results.store_each(sums[mine], j, places[mine], others[mine])
 
     def _sums(self, dot: WordDot) -> list[Lanes]:
         """The sums of the reduction; the sum of pixel i, vector j has index i * vectors + j."""

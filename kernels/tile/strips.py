@@ -15,12 +15,21 @@ from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.kernels.vector.llvm_types import I64
 from nnefc.kernels.vector.vector_builder import Vector, separate_function, vector_intrinsic
 
-EmitTile = Callable[[Vector, int, Any, Any, Sequence[Any]], None]
-"""`emit(v, pixels, number, tiles, words)` emits the tile `number` of the `tiles` of a strip, each
-of `pixels` pixels."""
+EmitTile = Callable[[Vector, int, Any, Any, Any], None]
+"""`emit(v, pixels, number, tiles, shared)` emits the tile `number` of the `tiles` of a strip, each
+of `pixels` pixels; `shared`: the words, or what is prepared of them."""
+Prepare = Callable[[Vector, Sequence[Any]], Any]
+"""`prepare(v, words)` emits what the tiles of a strip share, before them."""
 
 
-def strips(item: str, highest: int, words: int, tables: Sequence[int], emit: EmitTile) -> Any:
+def strips(
+    item: str,
+    highest: int,
+    words: int,
+    tables: Sequence[int],
+    emit: EmitTile,
+    prepare: Prepare | None = None,
+) -> Any:
     """Intrinsic `cover(pixels, *words)`: tiles over any number of pixels.
 
     `item`: type of the vectors of a tile; `highest`: pixels of the highest tile; `tables`: numbers
@@ -31,13 +40,14 @@ def strips(item: str, highest: int, words: int, tables: Sequence[int], emit: Emi
     def strip(v: Vector, height: Any, tiles: Any, *words: Any) -> None:
         """`tiles` neighbouring tiles of equal height."""
         builder = v.builder
+        shared = prepare(v, words) if prepare else words
         out = builder.append_basic_block("out")
         switch = builder.switch(height, out)
         for pixels in range(1, highest + 1):
             switch.add_case(ir.Constant(I64, pixels), builder.append_basic_block(f"high{pixels}"))
             builder.position_at_end(builder.function.blocks[-1])
             with v.loop(0, tiles, 1) as turn:
-                emit(v, pixels, turn.index, tiles, words)
+                emit(v, pixels, turn.index, tiles, shared)
             builder.branch(out)
         builder.position_at_end(out)
 

@@ -166,14 +166,10 @@ def read_code_convolution(lower: Lowering, op: Op) -> CodeConvolution:
         added = read_blocked(lower, op.inputs[OPERANDS - 1 + residual.codes.index])
         assert added.layout.block == y.layout.block
         bounds = np.concatenate([bounds, _residual_bounds(result, residual)])
-    ending = Ending(
-        form,
-        str(y.dtype),
-        offset,
-        _exceeds(form, terms, sums, result),
-        "" if residual is None else str(residual.dtype),
-        isinstance(result, SumOfCodes),
-    )
+    added_type = "" if residual is None else str(residual.dtype)
+    exceeds, rounds = _exceeds(form, terms, sums, result), isinstance(result, SumOfCodes)
+    clamps = _clamps(result)
+    ending = Ending(form, str(y.dtype), offset, exceeds, added_type, rounds, clamps)
     return CodeConvolution(
         x, y, window, groups, digits, int(x_zero), ending, bias, terms, bounds, added
     )
@@ -192,6 +188,13 @@ def _residual(result: Result | None) -> Residual | None:
     if isinstance(result, Requantization) and isinstance(result.scale, FloatScale):
         return result.scale.residual
     return None
+
+
+def _clamps(result: Result | None) -> bool:
+    """Whether the bounds of codes are narrower than their type."""
+    if not isinstance(result, Requantization | SumOfCodes):
+        return True
+    return (result.low, result.high) != code_limits(result.dtype)
 
 
 def _lowest(dtype: DType) -> int:

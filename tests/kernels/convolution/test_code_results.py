@@ -96,6 +96,27 @@ def test_float_scales(
     np.testing.assert_allclose(got, expected, atol=1)
 
 
+@pytest.mark.parametrize(
+    ("kind", "dtype"),
+    [("direct", DType.UINT8), ("depthwise", DType.INT8), ("winograd3", DType.INT8)],
+)
+def test_results_saturate_to_their_whole_type(kind: str, dtype: DType) -> None:
+    """Without narrower bounds, nothing but the conversion to bytes clamps them."""
+    case = _usual(kind)
+    bias, factor, _ = terms(case)
+    codes = np.iinfo(dtype.numpy)
+    low, high, zero = int(codes.min), int(codes.max), int(codes.max) - 100
+    scale = FloatScale(Input(2), "round_even", 0)
+    requantization = Requantization(scale, dtype, low, high, zero, Input(1))
+    got = result(case, requantization_expression(requantization), bias, 4 * factor)
+    sums = (case.sums() + per_channel(bias)).astype(np.int32)
+    product = sums.astype(np.float32) * per_channel(4 * factor)
+    expected = np.clip(np.rint(product.astype(np.float64)) + zero, low, high)
+    assert np.mean(expected == low) > 0.1 < np.mean(expected == high)
+    assert np.mean((expected > low) & (expected < high)) > 0.1
+    np.testing.assert_array_equal(got, expected)
+
+
 @KINDS
 def test_fixed_point(kind: str) -> None:
     case = _usual(kind, 7)
