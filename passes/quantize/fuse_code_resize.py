@@ -58,6 +58,8 @@ def float_reason(op: Op) -> str | None:
         return f"codes have {x.rank} dimensions"
     if not y.volume:
         return "there are no results"
+    if x.dims[:2] != y.dims[:2]:
+        return "batch or channels are interpolated"
     if any(math.prod(type_.dims[2:]) > MAX_PLANE for type_ in (x, y)):
         return "planes are too large"
     (product,) = traced_call(denominator, op.name, x.dims, y.dims, how_of(op))

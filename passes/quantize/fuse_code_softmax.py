@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 from nnefc.ir import Graph, Op, Value
+from nnefc.ops.core.known_items import known_items
 from nnefc.ops.internal.code_softmax import NAME
 from nnefc.passes.analysis.code_parameters import CodeParameters, code_parameters
 from nnefc.passes.analysis.known_data import KnownValues
@@ -25,7 +28,8 @@ class FuseCodeSoftmax:
         %y: uint8[5,8] = code_softmax(%x) {axes = [1], scale = 0.1, result_scale = 0.004,
           result_zero = 0, rounding = "even"}
 
-    Scales and zero points must be known numbers, and all users must round to codes.
+    Scales and zero points must be known numbers, and all users must round to codes.  A positive
+    factor of %a is a part of its scale.
     """
 
     name: ClassVar[str] = "fuse_code_softmax"
@@ -40,7 +44,7 @@ class FuseCodeSoftmax:
 
 
 def _fuse(graph: Graph, op: Op) -> bool:
-    x, y = op.inputs[0], op.output
+    (x, factor), y = _unscaled(op.inputs[0]), op.output
     codes = code_parameters(x.op, "dequantize")
     found = [(user, code_parameters(user, "quantize")) for user in y.users]
     results = {user: each for user, each in found if each is not None}
@@ -48,9 +52,27 @@ def _fuse(graph: Graph, op: Op) -> bool:
         return False
     if tuple(op.attributes["axes"]) != (y.type.rank - 1,) or len(results) < len(found):
         return False
+    codes = dataclasses.replace(codes, scale=codes.scale * factor)
     for user, result in results.items():
         replace(graph, user, [_inserted(graph, user, x.op.inputs[0], codes, result)])
     return True
+
+
+def _unscaled(value: Value) -> tuple[Value, float]:
+    """(x, factor) if `value` is x times a positive factor, as attention has it."""
+    op = value.op
+    if op is None or op.name not in ("mul", "div"):
+        return value, 1.0
+    for x, other in (op.inputs, op.inputs[::-1]):
+        items = known_items(other)
+        if items is None or items.size != 1 or x.type != value.type:
+            continue
+        factor = float(items.item())
+        if op.name == "mul" and math.isfinite(factor) and factor > 0:
+            return x, factor
+        if op.name == "div" and math.isfinite(factor) and factor > 0 and x is op.inputs[0]:
+            return x, 1 / factor
+    return value, 1.0
 
 
 def _inserted(

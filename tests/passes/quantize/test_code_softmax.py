@@ -115,6 +115,25 @@ def test_softmax_between_conversions(dtype: str) -> None:
     assert len(np.unique(got)) > 20
 
 
+@pytest.mark.parametrize(("kind", "number", "factor"), [("Mul", 0.3, 0.3), ("Div", 4.0, 0.25)])
+def test_factors_are_parts_of_scales(kind: str, number: float, factor: float) -> None:
+    make = helper.make_node
+    x = rows("uint8", 2, 60, 40)
+    nodes = [make(kind, ["r", "number"], ["f"]), make("Softmax", ["f"], ["p"], axis=-1)]
+    graph = graph_for(model_of_codes(nodes, ["p"], x, 3, {"number": np.array(number, "f4")}), [x])
+    kernels = kernels_of(lower_graph(graph.clone(), CompileConfig(1)))
+    assert [k for k in kernels if k.startswith("reduce.code_softmax")]
+    assert not [k for k in kernels if "float" in k and not k.startswith("movement")]
+    got = compile_graph(graph, CompileConfig(1))(x)
+    reals = (x.astype(np.float64) - 3) * float(np.float32(0.037)) * factor
+    difference = np.abs(
+        got - np.clip(np.rint(softmax(reals) / float(np.float32(0.037))) + 3, 0, 255)
+    )
+    assert difference.max() <= 1
+    assert np.mean(difference > 0) <= 0.001
+    assert len(np.unique(got)) > 3
+
+
 def test_softmax_between_ranges() -> None:
     """In an NNEF document, whose codes round halves up."""
     document = """version 1.0; graph net(x) -> (y) {
