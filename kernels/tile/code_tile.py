@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.tile.blocked_tile import ACCUMULATORS, MAX_HEIGHT, TAP_BYTES
 from nnefc.kernels.tile.code_results import Ending, Results
-from nnefc.kernels.tile.next_weights import prefetch_next
+from nnefc.kernels.tile.next_weights import prefetch_next, prefetch_own
 from nnefc.kernels.tile.offset_table import table_offset
 from nnefc.kernels.tile.strips import strips
 from nnefc.kernels.vector.dot_words import WORD_BYTES, WordDot, WordKind, dot_of
@@ -137,6 +137,7 @@ class _CodeTile:
             offset, number = table_offset(v, tap, 0), table_offset(v, tap, 1)
             at = v.at(self.filter, self.builder.mul(number, v.word(self.words * row)))
             sources = [v.at(pointer, offset) for pointer in base]
+            prefetch_own(v, at, self.words * row, self.number)
             prefetch_next(v, at, self.depth, self.words * row, self.number, self.tiles)
             turn.next = self._entry(dot, sums, sources, at, row)
         return turn.values
