@@ -11,6 +11,7 @@ from nnefc.ir import DType, Graph, Op, TensorType, Value
 from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.broadcast import align
 from nnefc.ops.core.spec import Emit
+from nnefc.ops.extended.integer_products import without_width
 from nnefc.ops.internal.code_matmul import NAME, weights_less_zero
 from nnefc.ops.tools.build import emitter
 from nnefc.passes.analysis.integer_support import float_reason
@@ -103,7 +104,7 @@ class _Product:
     def _product(self, b: Value, a_zero: Value, b_zero: Value, turned: bool | None = None) -> Value:
         """The product of A and b; `turned`: whether b is transposed, by default as B is."""
         op = self._op
-        attributes = dict(op.attributes)
+        attributes = without_width(op)
         if turned is not None:
             attributes["transposeB"] = turned
         *outer, rows, _ = op.output.type.dims

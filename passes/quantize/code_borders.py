@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from nnefc.ir import Attribute, Graph, Op, Value
+from nnefc.ops.extended.integer_products import without_width
 from nnefc.ops.tools.build import build
 from nnefc.ops.tools.convolution import window_of
 from nnefc.passes.analysis.known_data import KnownValues
@@ -24,7 +25,7 @@ def with_padding_of_zero(graph: Graph, op: Op, known: KnownValues) -> Source:
     window, border = window_of(op), op.attributes["border"]
     if border == "constant" or not any(map(any, window.padding)):
         return _without_border(graph, op, known)
-    attributes = {**op.attributes, "border": "constant"}
+    attributes = {**without_width(op), "border": "constant"}
     around, strides = window.padding, window.stride
     attributes["padding"] = ((0, 0),) * window.rank
     if window.reverse:
@@ -45,7 +46,8 @@ def _without_border(graph: Graph, op: Op, known: KnownValues) -> Source:
     The border has the zero point and is narrower than the window.  It may be transposed: documents
     with channels last pad before they transpose.
     """
-    x, unchanged = op.inputs[0], (op.inputs[0], op.attributes)
+    x, attributes = op.inputs[0], without_width(op)
+    unchanged = x, attributes
     turn = producer(x, "transpose")
     border = producer(x if turn is None else turn.inputs[0], "pad")
     point = known.items(op.inputs[2])
@@ -69,4 +71,4 @@ def _without_border(graph: Graph, op: Op, known: KnownValues) -> Source:
     source = border.inputs[0]
     if turn is not None:
         source = build(graph, "transpose", [source], turn.attributes, before=op).output
-    return source, {**op.attributes, "padding": padding}
+    return source, {**attributes, "padding": padding}

@@ -10,7 +10,7 @@ import numpy as np
 
 from nnefc.ir import Attribute, DType, Expression, Graph, Op, TensorType, Value
 from nnefc.ops.core.arrays import Array
-from nnefc.ops.extended import integer_products
+from nnefc.ops.extended import integer_products, sum_bounds
 from nnefc.ops.extended.quantized import exceeds_float32
 from nnefc.ops.internal.requantization import (
     FixedPoint,
@@ -144,7 +144,7 @@ def _sums_of_reals(
     if not isinstance(reason, str):
         assert not isinstance(bias, str)
         whole, offset = bias
-        most = integer_products.bound_of_convolution(sums) + int(np.abs(whole).max(initial=0))
+        most = sum_bounds.bound_of_convolution(sums) + int(np.abs(whole).max(initial=0))
         if most <= integer_products.LARGEST_SUM:
             return _Start(sums, StepsAfterSums(op.output, whole, scale, offset, steps=(op,)))
         reason = "sums may exceed int32"

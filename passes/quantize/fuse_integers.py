@@ -11,7 +11,7 @@ import numpy as np
 from nnefc.ir import DType, Graph, Op, TensorType, Value
 from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.known_items import known_items
-from nnefc.ops.extended import integer_products, quantized
+from nnefc.ops.extended import integer_products, quantized, sum_bounds
 from nnefc.ops.tools.build import build
 from nnefc.passes.analysis.integer_support import convolution_reason, float_reason
 from nnefc.passes.analysis.known_data import KnownValues, constant_op
@@ -127,7 +127,7 @@ def _product_of_codes(graph: Graph, op: Op, known: KnownValues) -> tuple[Op, Arr
     operands = [*(_viewed(graph, op, f) for f in (a, b)), *numbers]
     new = build(graph, "integer_matmul", operands, flags, before=op, location=op.location)
     reason = float_reason(new, known)
-    if reason is None and integer_products.bound_of_product(new) > integer_products.LARGEST_SUM:
+    if reason is None and sum_bounds.bound_of_product(new) > integer_products.LARGEST_SUM:
         reason = "sums may exceed int32"
     if reason is None:
         return new, scale

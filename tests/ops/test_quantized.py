@@ -17,7 +17,7 @@ from nnefc.frontends.common.budget import Budget
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.values import KnownTensor, OperatorError
 from nnefc.ir import DType, Graph, TensorType, Value
-from nnefc.ops.extended import integer_products
+from nnefc.ops.extended import sum_bounds
 from nnefc.ops.tools.build import build
 from nnefc.ops.tools.reference import evaluate
 from nnefc.ops.tools.verify import rule_problems
@@ -143,7 +143,7 @@ def test_extreme_sums_are_exact_and_wrap(depth: int, expanded: bool) -> None:
 )
 @examples(0.3)
 def test_bounds_hold_for_partial_sums(weights: list[int], low: int, high: int) -> None:
-    bound = integer_products._bound((low, high), np.array([weights]), (1,))  # pyright: ignore[reportPrivateUsage]
+    bound = sum_bounds._bound((low, high), np.array([weights]), (1,))  # pyright: ignore[reportPrivateUsage]
     choices = itertools.product((low, 0, high), repeat=len(weights))
     assert bound == max(abs(int(np.dot(weights, x))) for x in choices)
 

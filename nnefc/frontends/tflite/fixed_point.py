@@ -2,7 +2,8 @@
 
 A real factor is a multiplier of 31 bits and a shift (`quantize_multiplier`).  A product with it is
 rounded twice: the high half of the product, halves up, then the shift, halves away from zero
-(Jacob et al., 2018, section 2.2; gemmlowp).  Fully connected layers round once.
+(Jacob et al., 2018, section 2.2; gemmlowp).  Fully connected layers round once.  Sums of codes of
+16 bits are int64; their multipliers have 15 bits, or are float64.
 """
 
 from __future__ import annotations
@@ -133,6 +134,36 @@ def rescaled_once(
     half = _int64((np.int64(1) << (counts - 1)).reshape(shape))
     rounded = make("shift_right", make("add", wide, half), _int64(counts.reshape(shape)))
     return make.cast(rounded, DType.INT32)
+
+
+def rescaled_wide(
+    make: OpBuilder, x: Operand, factors: Sequence[float], shape: Sequence[int] = ()
+) -> Operand:
+    """int64 times real factors, as int32: multipliers of 15 bits, halves up."""
+    pairs = [quantize_multiplier(each) for each in factors]
+    multipliers, shifts = np.array(pairs, np.int64).T
+    short = np.minimum((multipliers + (1 << 15)) >> 16, 0x7FFF)
+    counts = 15 - shifts
+    wide = make("mul", x, _int64(short.reshape(shape)))
+    half = _int64((np.int64(1) << (counts - 1)).reshape(shape))
+    rounded = make("shift_right", make("add", wide, half), _int64(counts.reshape(shape)))
+    return make.cast(rounded, DType.INT32)
+
+
+def rescaled_by_reals(
+    make: OpBuilder, x: Operand, factors: Sequence[float], shape: Sequence[int] = ()
+) -> Operand:
+    """int64 times factors in float64, halves away from zero, as int32."""
+    numbers = KnownTensor(np.array(factors).reshape(shape), DType.FLOAT64)
+    product = make("mul", make.cast(x, DType.FLOAT64), numbers)
+    size = make("floor", make("add", make("abs", product), _float64(0.5)))
+    limited = make("min", size, _float64(2.0**31 - 1))
+    whole = make.cast(limited, DType.INT32)
+    return make("select", make("lt", product, _float64(0)), make("neg", whole), whole)
+
+
+def _float64(number: float) -> KnownTensor:
+    return KnownTensor(np.array(number, np.float64), DType.FLOAT64)
 
 
 def _int64(number: object) -> KnownTensor:

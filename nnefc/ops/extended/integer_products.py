@@ -1,7 +1,7 @@
-"""Sums of products of codes less their zero points: convolutions and matrix products in int32.
+"""Sums of products of codes less their zero points: convolutions and matrix products.
 
-Sums wrap around.  Until kernels sum integers, they are computed in the narrowest float type in
-which all of them are exact.
+Sums are int32 and wrap around, or int64 if `wide`.  Where no kernel sums integers, they are
+computed in the narrowest float type in which all of them are exact.
 """
 
 from __future__ import annotations
@@ -12,18 +12,17 @@ from typing import Any, Final
 
 import numpy as np
 
-from nnefc.ir import DType, Op, Shape, TensorType, Value
+from nnefc.ir import Attribute, DType, Op, Shape, TensorType, Value
 from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.attribute_checks import attempt
 from nnefc.ops.core.broadcast import align, broadcast_shapes
 from nnefc.ops.core.cost import Cost
-from nnefc.ops.core.known_items import known_items
 from nnefc.ops.core.spec import Call, Emit, InferRule, OpSpec, Sample
 from nnefc.ops.core.traits import COMPOUND
 from nnefc.ops.core.value_text import listing
-from nnefc.ops.core.window_arithmetic import convolution_groups
 from nnefc.ops.core.window_reference import conv, deconv
 from nnefc.ops.extended.quantized import check_codes, code_limits, is_zero
+from nnefc.ops.extended.sum_bounds import bound_of_convolution, bound_of_product
 from nnefc.ops.standard.convolution import BORDERS
 from nnefc.ops.standard.matmul import matmul, product_shape
 from nnefc.ops.standard.window_samples import pad
@@ -76,9 +75,13 @@ def _convolution(*, reverse: bool) -> InferRule:
         shape = check_convolution(call, input, filter, attributes, reverse=reverse)
         _check_zero(call, "input_zero", "input", input, None)
         _check_zero(call, "filter_zero", "filter", filter, int(reverse))
-        return TensorType(DType.INT32, shape)
+        return TensorType(_sums_type(call), shape)
 
     return rule
+
+
+def _sums_type(call: Call) -> DType:
+    return DType.INT64 if attempt(lambda: call[WIDE]) else DType.INT32
 
 
 def _matmul(call: Call) -> TensorType:
@@ -95,7 +98,7 @@ def _matmul(call: Call) -> TensorType:
             f"{name}_zero must broadcast to {name} and be constant along dimension {at}, which is "
             f"summed: {name}_zero.shape = {listing(zero)}, {name}.shape = {listing(dims)}",
         )
-    return TensorType(DType.INT32, shape)
+    return TensorType(_sums_type(call), shape)
 
 
 # -- references
@@ -110,8 +113,15 @@ def _convolved(function: Callable[..., Array]) -> Callable[..., Array]:
     """The reference of a convolution: outside of its border, input is input_zero."""
 
     def reference(
-        input: Array, filter: Array, input_zero: Array, filter_zero: Array, **attributes: Any
+        input: Array,
+        filter: Array,
+        input_zero: Array,
+        filter_zero: Array,
+        *,
+        wide: bool,
+        **attributes: Any,
     ) -> Array:
+        del wide
         x, w = _differences(input, input_zero), _differences(filter, filter_zero)
         sums = function(x, w, np.zeros(()), **attributes)  # float64, exact up to 2^53
         return sums.astype(np.int64)
@@ -124,91 +134,33 @@ integer_deconv = _convolved(deconv)
 
 
 def integer_matmul(
-    A: Array, B: Array, A_zero: Array, B_zero: Array, *, transposeA: bool, transposeB: bool
+    A: Array,
+    B: Array,
+    A_zero: Array,
+    B_zero: Array,
+    *,
+    transposeA: bool,
+    transposeB: bool,
+    wide: bool,
 ) -> Array:
     """(A - A_zero) (B - B_zero)"""
+    del wide
     x, y = _differences(A, A_zero), _differences(B, B_zero)
     return matmul(x, y, transposeA=transposeA, transposeB=transposeB)
 
 
-# -- bounds of sums
+WIDE: Final = "wide"
+"""The attribute of sums in int64."""
 
 
-def _range(codes: Value, zero: Value) -> tuple[int, int]:
-    """Bounds of codes less zero points, with 0 between them."""
-    ends = [_ends(value) for value in (codes, zero)]
-    (low, high), (least, most) = ends
-    return min(low - most, 0), max(high - least, 0)
+def is_wide(op: Op) -> bool:
+    """Whether sums are int64."""
+    return bool(op.attributes[WIDE])
 
 
-def _ends(value: Value) -> tuple[int, int]:
-    items = known_items(value)
-    if items is None or not items.size:
-        return code_limits(value.type.dtype)
-    return int(items.min()), int(items.max())
-
-
-def _known_differences(codes: Value, zero: Value) -> Array | None:
-    """Codes less zero points, in the shape of the codes; None if they are not known.
-
-    Codes of 8 bits have differences in int16, which take a quarter of the memory of int64.
-    """
-    items, points = known_items(codes), known_items(zero)
-    if items is None or points is None:
-        return None
-    dtype = np.int16 if codes.type.dtype.itemsize == 1 else np.int64
-    items = np.broadcast_to(items, codes.type.dims).astype(dtype)
-    return _differences(items, points.astype(dtype))
-
-
-def _bound(x: tuple[int, int], weights: Array, axes: tuple[int, ...]) -> int:
-    """A bound of sums over `axes` of known weights times numbers between those of `x`.
-
-    It holds for all partial sums, as 0 is between these numbers.
-    """
-    positive = np.maximum(weights, 0).sum(axes, dtype=np.int64)
-    negative = positive - weights.sum(axes, dtype=np.int64)
-    low, high = x
-    most = np.maximum(high * positive - low * negative, high * negative - low * positive)
-    return int(most.max(initial=0))
-
-
-def _generic_bound(op: Op, depth: Any) -> Any:
-    """A bound of sums of `depth` products."""
-    a, b, a_zero, b_zero = op.inputs
-    ends = _range(a, a_zero), _range(b, b_zero)
-    return math.prod(max(-low, high) for low, high in ends) * depth
-
-
-def _bound_of_convolution(op: Op, *, reverse: bool) -> Any:
-    x, w, x_zero, w_zero = op.inputs
-    weights, dims = _known_differences(w, w_zero), w.type.dims
-    groups = convolution_groups(x.type.dims, op.attributes)
-    if weights is None:
-        outputs = dims[1] * groups if reverse else dims[0]
-        return _generic_bound(op, w.type.volume // outputs)
-    if reverse:
-        weights = weights.reshape(groups, dims[0] // groups, dims[1], -1).swapaxes(1, 2)
-        return _bound(_range(x, x_zero), weights, (2, 3))
-    return _bound(_range(x, x_zero), weights.reshape(dims[0], -1), (1,))
-
-
-def bound_of_convolution(op: Op) -> Any:
-    """A bound of the sums of an `integer_conv` or `integer_deconv`, also of partial ones."""
-    return _bound_of_convolution(op, reverse=op.name == "integer_deconv")
-
-
-def bound_of_product(op: Op) -> Any:
-    """A bound of the sums of an `integer_matmul`, also of partial ones."""
-    a, b, a_zero, b_zero = op.inputs
-    left, right = _known_differences(a, a_zero), _known_differences(b, b_zero)
-    if right is not None:
-        axis = -1 if op.attributes["transposeB"] else -2
-        return _bound(_range(a, a_zero), right, (axis,))
-    axis = -2 if op.attributes["transposeA"] else -1
-    if left is not None:
-        return _bound(_range(b, b_zero), left, (axis,))
-    return _generic_bound(op, a.type.dims[axis])
+def without_width(op: Op) -> dict[str, Attribute]:
+    """The attributes of an operation on codes whose sums are int32."""
+    return {key: value for key, value in op.attributes.items() if key != WIDE}
 
 
 # -- float formulas
@@ -221,14 +173,14 @@ def _real(emit: Emit, codes: Value, zero: Value, dtype: DType) -> Value:
 
 
 def _sums(emit: Emit, op: Op, name: str, bound: Any) -> Value:
-    """The sums by the float operation `name`, in int32."""
+    """The sums by the float operation `name`, in the type of the result."""
     a, b, a_zero, b_zero = op.inputs
     dtype = DType.FLOAT32 if bound <= EXACT else DType.FLOAT64
     factors = _real(emit, a, a_zero, dtype), _real(emit, b, b_zero, dtype)
-    sums = emit(name, *factors, **op.attributes)
-    if bound > LARGEST_SUM:
+    sums = emit(name, *factors, **without_width(op))
+    if bound > LARGEST_SUM or is_wide(op):
         sums = emit("cast", sums, dtype=DType.INT64)
-    return emit("cast", sums, dtype=DType.INT32)
+    return sums if is_wide(op) else emit("cast", sums, dtype=DType.INT32)
 
 
 def _expand_conv(emit: Emit, op: Op) -> Value:
@@ -287,6 +239,7 @@ def _sample(
 
 _INT8: Final = (DType.INT8, DType.INT8)
 _UINT8: Final = (DType.UINT8, DType.UINT8)
+_WIDE: Final = (DType.INT16, DType.INT8)
 _PLANE: Final = (1, 2, 5, 6)
 _UP: Final = (1, 3, 3, 4)
 
@@ -305,11 +258,12 @@ SPECS: tuple[OpSpec, ...] = (
         name="integer_conv",
         signature=f"""
         fragment integer_conv{_CONVOLUTION}
-            groups: integer = 1 )
+            groups: integer = 1,
+            wide: logical = false )
         -> ( output: tensor<integer> )""",
         section="tract",
-        summary="Convolution of codes less zero points, in int32. filter_zero may vary along "
-        "dimension 0. Outside of its border, input is input_zero.",
+        summary="Convolution of codes less zero points, in int32 or, if wide, int64. filter_zero "
+        "may vary along dimension 0. Outside of its border, input is input_zero.",
         infer=_convolution(reverse=False),
         reference=integer_conv,
         traits=COMPOUND._replace(cost=Cost(_conv_products, None)),
@@ -320,7 +274,8 @@ SPECS: tuple[OpSpec, ...] = (
             _sample(_PLANE, (3, 2, 3, 3), ((1,), (3,)), _INT8, stride=(2, 1), dilation=(1, 2)),
             _sample((2, 3, 5), (6, 1, 3), ((), (6, 1, 1)), groups=0),
             _sample((1, 4, 5, 5), (6, 2, 3, 3), groups=2, padding=pad(2, 0, 1, 1)),
-            _sample((1, 2, 6), (2, 2, 3), types=(DType.INT16, DType.INT8), padding=pad(1, 1)),
+            _sample((1, 2, 6), (2, 2, 3), types=_WIDE, padding=pad(1, 1)),
+            _sample((1, 2, 6), (2, 2, 3), types=_WIDE, padding=pad(1, 1), wide=True),
             _sample((2, 3), (4, 3)),
             _sample((1, 2, 4), (2, 2, 3), padding=pad(1, 1), border="replicate"),
         ),
@@ -330,7 +285,8 @@ SPECS: tuple[OpSpec, ...] = (
         signature=f"""
         fragment integer_deconv{_CONVOLUTION}
             output_shape: integer[] = [],
-            groups: integer = 1 )
+            groups: integer = 1,
+            wide: logical = false )
         -> ( output: tensor<integer> )""",
         section="tract",
         summary="The reverse of integer_conv; filter_zero may vary along dimension 1.",
@@ -342,6 +298,7 @@ SPECS: tuple[OpSpec, ...] = (
             _sample(_UP, (3, 2, 3, 3), stride=(2, 2)),
             _sample(_UP, (3, 2, 3, 3), ((), (1, 2, 1, 1)), _UINT8, padding=pad(0, 1, 1, 1)),
             _sample((1, 4, 5), (4, 3, 2), types=_INT8, groups=2, dilation=(2,)),
+            _sample((1, 2, 4), (2, 2, 3), types=_WIDE, wide=True),
             _sample((1, 2, 4), (2, 2, 3), border="replicate", output_shape=(1, 2, 4)),
         ),
     ),
@@ -349,10 +306,10 @@ SPECS: tuple[OpSpec, ...] = (
         name="integer_matmul",
         signature="fragment integer_matmul( A: tensor<integer>, B: tensor<integer>, "
         "A_zero: tensor<integer>, B_zero: tensor<integer>, transposeA: logical = false, "
-        "transposeB: logical = false ) -> ( C: tensor<integer> )",
+        "transposeB: logical = false, wide: logical = false ) -> ( C: tensor<integer> )",
         section="tract",
-        summary="Matrix product of codes less zero points, in int32. A_zero may vary along the "
-        "rows of A, B_zero along the columns of B, and both along the batch.",
+        summary="Matrix product of codes less zero points, in int32 or, if wide, int64. A_zero may "
+        "vary along the rows of A, B_zero along the columns of B, and both along the batch.",
         infer=_matmul,
         reference=integer_matmul,
         traits=COMPOUND._replace(cost=Cost(_matmul_products, None)),
@@ -364,6 +321,7 @@ SPECS: tuple[OpSpec, ...] = (
             _sample((2, 3, 5), (1, 5, 4), ((2, 3, 1), (1, 1, 4)), _INT8),
             _sample((3, 300), (300, 2), types=_UINT8),
             _sample((1, 7), (7, 1), types=(DType.INT16, DType.UINT16)),
+            _sample((3, 7), (7, 2), types=(DType.INT16, DType.INT16), wide=True),
         ),
     ),
 )

@@ -34,7 +34,8 @@ _PLAIN: Final = next(spec for spec in integer_products.SPECS if spec.name == "in
 
 def _plain_op(op: Op) -> Op:
     """The product as `integer_matmul`."""
-    return Op(_PLAIN.name, op.inputs, op.attributes, [v.type for v in op.outputs])
+    attributes = {**op.attributes, integer_products.WIDE: False}
+    return Op(_PLAIN.name, op.inputs, attributes, [v.type for v in op.outputs])
 
 
 def _problems(op: Op) -> list[str]:

@@ -42,6 +42,8 @@ def plain_op(plain: OpSpec, operands: int, op: Op) -> Op:
     """`op` without its expression: the operation `plain` on the first `operands` operands."""
     assert plain.traits.accumulator is not None
     attributes = {k: v for k, v in op.attributes.items() if k not in ("expression", "algorithm")}
+    if plain.name.startswith("integer_"):
+        attributes[integer_products.WIDE] = False
     type_ = TensorType(plain.traits.accumulator(op), op.output.type.shape)
     return Op(plain.name, op.inputs[:operands], attributes, [type_])
 

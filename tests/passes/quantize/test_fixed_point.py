@@ -136,7 +136,7 @@ graph net(%x: int8[1,7,6,20]) -> (y = %y) {
   %t: int8[1,20,9,7] = transpose(%p) {axes = [0, 3, 1, 2]}
   %s: int32[1,24,4,3] = integer_conv(%t, %w, %xz, %wz)
     {border = "constant", padding = [[0, 0], [0, 0]], stride = [2, 2], dilation = [1, 1],
-     groups = 1}
+     groups = 1, wide = false}
   %a: int32[1,24,4,3] = doubling_high_product(%s, %m)
   %b: int32[1,24,4,3] = rounding_shift(%a, %n)
   %c: int32[1,24,4,3] = min(%b, %high)

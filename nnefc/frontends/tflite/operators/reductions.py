@@ -10,7 +10,15 @@ from nnefc.frontends.common.operators.axes import normalize_axis
 from nnefc.frontends.common.operators.sums import cumulative
 from nnefc.frontends.common.values import Operand, OperatorError
 from nnefc.frontends.tflite.operands import as_type_of, axes_of
-from nnefc.frontends.tflite.registry import CODES, NUMBERS, REALS, Integers, Node, operator
+from nnefc.frontends.tflite.registry import (
+    CODES,
+    NUMBERS,
+    REALS,
+    WIDE_CODES,
+    Integers,
+    Node,
+    operator,
+)
 
 _REDUCTIONS: Final = {
     "SUM": ("sum_reduce", NUMBERS),
@@ -44,12 +52,12 @@ for _name, (_operation, _types) in _REDUCTIONS.items():
     _reduction(_name, _operation, _types)
 
 
-@operator("ARG_MAX", types=(*REALS, "INT32", *CODES))
+@operator("ARG_MAX", types=(*REALS, "INT32", *CODES, *WIDE_CODES))
 def arg_max(make: OpBuilder, input: Operand, axis: Integers, node: Node) -> Any:
     return _position(make, "argmax_reduce", input, axis, node)
 
 
-@operator("ARG_MIN", types=(*REALS, "INT32", *CODES))
+@operator("ARG_MIN", types=(*REALS, "INT32", *CODES, *WIDE_CODES))
 def arg_min(make: OpBuilder, input: Operand, axis: Integers, node: Node) -> Any:
     return _position(make, "argmin_reduce", input, axis, node)
 

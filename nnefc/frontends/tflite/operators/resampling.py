@@ -7,7 +7,7 @@ from typing import Any
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import of_rank
 from nnefc.frontends.common.values import Operand, OperatorError
-from nnefc.frontends.tflite.registry import CODES, REALS, Integers, operator
+from nnefc.frontends.tflite.registry import CODES, REALS, WIDE_CODES, Integers, operator
 
 
 @operator("RESIZE_BILINEAR", options="ResizeBilinearOptions", types=REALS)
@@ -28,7 +28,11 @@ def resize_bilinear(
     )
 
 
-@operator("RESIZE_NEAREST_NEIGHBOR", options="ResizeNearestNeighborOptions", types=(*REALS, *CODES))
+@operator(
+    "RESIZE_NEAREST_NEIGHBOR",
+    options="ResizeNearestNeighborOptions",
+    types=(*REALS, *CODES, *WIDE_CODES),
+)
 def resize_nearest_neighbor(
     make: OpBuilder,
     input: Operand,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 import numpy as np
@@ -20,11 +21,12 @@ from nnefc.frontends.tflite.fixed_point import (
 )
 from nnefc.frontends.tflite.operands import aligned, binary
 from nnefc.frontends.tflite.operators.activations import RELU, RELU6, RELU_N1_TO_1
-from nnefc.frontends.tflite.registry import CODES, Node, operator
+from nnefc.frontends.tflite.registry import CODES, WIDE_CODES, Node, operator
 from nnefc.ir import DType
 
 _LEFT_SHIFT: Final = 20
-"""Bits by which operands of sums are shifted before they are scaled."""
+_WIDE_SHIFT: Final = 15
+"""Bits by which operands of sums, of 8 or 16 bits, are shifted before they are scaled."""
 
 
 def operands_of(node: Node) -> tuple[Tensor, Tensor]:
@@ -38,31 +40,56 @@ def operands_of(node: Node) -> tuple[Tensor, Tensor]:
 def _sum(make: OpBuilder, name: str, x: Operand, y: Operand, node: Node, activation: int) -> Any:
     """x + y or x - y: both are scaled to twice the larger scale, then to that of the result."""
     tensors, output = operands_of(node), node.output
+    left = _WIDE_SHIFT if output.type in WIDE_CODES else _LEFT_SHIFT
+    shifts = _shifts_of_powers(node)
+    if shifts is not None:
+        pair = zip(aligned(make, x, y), shifts, strict=True)
+        sums = make(name, *(_halved(make, *each) for each in pair))
+        return as_codes(make, sums, output, activation)
     twice = 2.0 * max(map(scale_of, tensors))
     scaled: list[Operand] = []
     for operand, tensor in zip(aligned(make, x, y), tensors, strict=True):
-        shifted = make("shift_left", centered(make, operand, tensor), int32(_LEFT_SHIFT))
+        shifted = make("shift_left", centered(make, operand, tensor), int32(left))
         scaled.append(rescaled(make, shifted, [scale_of(tensor) / twice]))
     sums = make(name, *scaled)
-    factor = twice / ((1 << _LEFT_SHIFT) * scale_of(output))
+    factor = twice / ((1 << left) * scale_of(output))
     return as_codes(make, rescaled(make, sums, [factor]), output, activation)
 
 
-@operator("ADD", options="AddOptions", types=CODES)
+def _shifts_of_powers(node: Node) -> tuple[int, int] | None:
+    """How often operands of 16 bits are halved whose scales are powers of two, as in cells of an
+    LSTM; None for other scales, or if the option excludes it.
+    """
+    options = node.operator.options
+    if node.output.type not in WIDE_CODES or not options.get("pot_scale_int16", True):
+        return None
+    splits = [math.frexp(scale_of(each)) for each in (*operands_of(node), node.output)]
+    if any(fraction != 0.5 for fraction, _ in splits):
+        return None
+    first, second = (splits[2][1] - exponent for _, exponent in splits[:2])
+    return (first, second) if min(first, second) == 0 else None
+
+
+def _halved(make: OpBuilder, x: Operand, times: int) -> Operand:
+    wide = make.cast(x, DType.INT32)
+    return make("rounding_shift", wide, int32(min(times, 31))) if times else wide
+
+
+@operator("ADD", options="AddOptions", types=(*CODES, *WIDE_CODES))
 def add(
     make: OpBuilder, x: Operand, y: Operand, *, fused_activation_function: int, node: Node
 ) -> Any:
     return _sum(make, "add", x, y, node, fused_activation_function)
 
 
-@operator("SUB", options="SubOptions", types=CODES)
+@operator("SUB", options="SubOptions", types=(*CODES, *WIDE_CODES))
 def sub(
     make: OpBuilder, x: Operand, y: Operand, *, fused_activation_function: int, node: Node
 ) -> Any:
     return _sum(make, "sub", x, y, node, fused_activation_function)
 
 
-@operator("MUL", options="MulOptions", types=CODES)
+@operator("MUL", options="MulOptions", types=(*CODES, *WIDE_CODES))
 def mul(
     make: OpBuilder, x: Operand, y: Operand, *, fused_activation_function: int, node: Node
 ) -> Any:
@@ -78,12 +105,12 @@ def mul(
     return as_codes(make, scaled, output, fused_activation_function)
 
 
-@operator("MAXIMUM", types=CODES)
+@operator("MAXIMUM", types=(*CODES, *WIDE_CODES))
 def maximum(make: OpBuilder, x: Operand, y: Operand, node: Node) -> Any:
     return _selected(make, "max", x, y, node)
 
 
-@operator("MINIMUM", types=CODES)
+@operator("MINIMUM", types=(*CODES, *WIDE_CODES))
 def minimum(make: OpBuilder, x: Operand, y: Operand, node: Node) -> Any:
     return _selected(make, "min", x, y, node)
 
@@ -104,22 +131,22 @@ def _requantized(make: OpBuilder, input: Operand, node: Node, activation: int) -
     return as_codes(make, scaled, node.output, activation)
 
 
-@operator("RELU", types=CODES)
+@operator("RELU", types=(*CODES, *WIDE_CODES))
 def relu(make: OpBuilder, input: Operand, node: Node) -> Any:
     return _requantized(make, input, node, RELU)
 
 
-@operator("RELU6", types=CODES)
+@operator("RELU6", types=(*CODES, *WIDE_CODES))
 def relu6(make: OpBuilder, input: Operand, node: Node) -> Any:
     return _requantized(make, input, node, RELU6)
 
 
-@operator("RELU_N1_TO_1", types=CODES)
+@operator("RELU_N1_TO_1", types=(*CODES, *WIDE_CODES))
 def relu_n1_to_1(make: OpBuilder, input: Operand, node: Node) -> Any:
     return _requantized(make, input, node, RELU_N1_TO_1)
 
 
-@operator("RELU_0_TO_1", types=CODES)
+@operator("RELU_0_TO_1", types=(*CODES, *WIDE_CODES))
 def relu_0_to_1(make: OpBuilder, input: Operand, node: Node) -> Any:
     low, high = codes_between(node.output, 0.0, 1.0)
     codes = make.cast(_requantized(make, input, node, 0), DType.INT32)
@@ -136,7 +163,7 @@ def abs_(make: OpBuilder, input: Operand, node: Node) -> Any:
     return as_codes(make, scaled, node.output)
 
 
-@operator("LEAKY_RELU", options="LeakyReluOptions", types=CODES)
+@operator("LEAKY_RELU", options="LeakyReluOptions", types=(*CODES, *WIDE_CODES))
 def leaky_relu(make: OpBuilder, input: Operand, *, alpha: float, node: Node) -> Any:
     """Codes below the zero point have a factor of their own, computed in float32."""
     source = node.inputs[0]
@@ -166,6 +193,6 @@ def div(
     return as_codes(make, make.cast(limited, DType.INT32), output, fused_activation_function)
 
 
-@operator("QUANTIZE", types=CODES)
+@operator("QUANTIZE", types=(*CODES, *WIDE_CODES))
 def requantize(make: OpBuilder, input: Operand, node: Node) -> Any:
     return _requantized(make, input, node, 0)

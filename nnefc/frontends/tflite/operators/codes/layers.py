@@ -1,4 +1,7 @@
-"""Convolutions and fully connected layers of codes: int32 sums, requantized in fixed point."""
+"""Convolutions and fully connected layers of codes: sums of integers, requantized in fixed point.
+
+Codes of 16 bits have filters of 8 bits, sums of int64 and biases of int64 or int32.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,9 @@ from nnefc.frontends.common.values import Operand, OperatorError
 from nnefc.frontends.tflite.fixed_point import (
     as_codes,
     rescaled,
+    rescaled_by_reals,
     rescaled_once,
+    rescaled_wide,
     scale_of,
     scales_of,
     zero_tensor,
@@ -24,7 +29,7 @@ from nnefc.frontends.tflite.operators.layers import (
     rows_of,
     spatial_extents,
 )
-from nnefc.frontends.tflite.registry import CODES, Integers, Node, operator
+from nnefc.frontends.tflite.registry import CODES, WIDE_CODES, Integers, Node, operator
 from nnefc.frontends.tflite.windows import Window
 from nnefc.ir import DType
 
@@ -32,7 +37,7 @@ from nnefc.ir import DType
 def _tensors(node: Node, data: int, filter: int) -> tuple[Tensor, Tensor]:
     """The tensors of the data and of the filter, which have the same item type.
 
-    Filters for int8 may have 4 bits.
+    Filters for int8 may have 4 bits; those for int16 have 8 or 4.
     """
     x, w = node.inputs[data], node.inputs[filter]
     assert x is not None
@@ -43,6 +48,10 @@ def _tensors(node: Node, data: int, filter: int) -> tuple[Tensor, Tensor]:
     return x, w
 
 
+def _is_wide(x: Tensor) -> bool:
+    return x.type in WIDE_CODES
+
+
 def _results(
     make: OpBuilder,
     sums: Operand,
@@ -50,29 +59,31 @@ def _results(
     tensors: tuple[Tensor, Tensor],
     output: Tensor,
     activation: int,
-    rescale: Callable[..., Operand] = rescaled,
+    rescale: Callable[..., Operand] | None = None,
 ) -> Any:
-    """Codes of int32 sums with channels along dimension 1; the bias is in units of the sums."""
+    """Codes of sums with channels along dimension 1; the bias is in units of the sums."""
     axis = 1
     x, w = tensors
     rank, channels = sums.type.rank, sums.type.dims[axis]
     shape = tuple(-1 if i == axis else 1 for i in range(rank))
     if bias is not None:
-        if bias.type.dtype is not DType.INT32 or bias.type.volume != channels:
+        types = (DType.INT32, DType.INT64) if _is_wide(x) else (DType.INT32,)
+        if bias.type.dtype not in types or bias.type.volume != channels:
             message = f"the bias is a tensor of {bias.type.dtype}{list(bias.type.dims)}"
             raise OperatorError("tflite/shape", message)
         row = tuple(channels if i == axis else 1 for i in range(rank))
-        sums = make("add", sums, make.reshape(bias, row))
+        sums = make("add", sums, make.cast(make.reshape(bias, row), sums.type.dtype))
     scales = scales_of(w)
     if len(scales) not in (1, channels):
         message = f"{w} has {len(scales)} scales for {channels} channels"
         raise OperatorError("tflite/quantization", message)
     factors = [scale_of(x) * each / scale_of(output) for each in scales]
+    rescale = rescale or (rescaled_wide if _is_wide(x) else rescaled)
     y = rescale(make, sums, factors, shape if len(factors) > 1 else ())
     return as_codes(make, y, output, activation)
 
 
-@operator("CONV_2D", options="Conv2DOptions", types=CODES)
+@operator("CONV_2D", options="Conv2DOptions", types=(*CODES, *WIDE_CODES))
 def conv_2d(
     make: OpBuilder,
     input: Operand,
@@ -99,7 +110,7 @@ def conv_2d(
     )
 
 
-@operator("DEPTHWISE_CONV_2D", options="DepthwiseConv2DOptions", types=CODES)
+@operator("DEPTHWISE_CONV_2D", options="DepthwiseConv2DOptions", types=(*CODES, *WIDE_CODES))
 def depthwise_conv_2d(
     make: OpBuilder,
     input: Operand,
@@ -149,11 +160,12 @@ def _convolved(
         stride=window.stride,
         dilation=window.dilation,
         groups=groups,
+        wide=_is_wide(tensors[0]),
     )
     return channels_last(make, _results(make, sums, bias, tensors, node.output, activation))
 
 
-@operator("TRANSPOSE_CONV", options="TransposeConvOptions", types=CODES, typed_by=2)
+@operator("TRANSPOSE_CONV", options="TransposeConvOptions", types=(*CODES, *WIDE_CODES), typed_by=2)
 def transpose_conv(
     make: OpBuilder,
     output_shape: Integers,
@@ -180,12 +192,13 @@ def transpose_conv(
         *map(zero_tensor, tensors),
         padding=window.transposed_padding(x.type.dims[2:], extents, padding),
         stride=window.stride,
+        wide=_is_wide(tensors[0]),
     )
     y = _results(make, sums, bias, tensors, node.output, fused_activation_function)
     return channels_last(make, y)
 
 
-@operator("FULLY_CONNECTED", options="FullyConnectedOptions", types=CODES)
+@operator("FULLY_CONNECTED", options="FullyConnectedOptions", types=(*CODES, *WIDE_CODES))
 def fully_connected(
     make: OpBuilder,
     input: Operand,
@@ -201,7 +214,24 @@ def fully_connected(
     x, shape = rows_of(make, input, weights, weights_format, keep_num_dims=keep_num_dims)
     tensors = _tensors(node, 0, 1)
     zeros = map(zero_tensor, tensors)
-    sums = make("integer_matmul", x, weights, *zeros, transposeB=True)
-    activation = fused_activation_function
-    y = _results(make, sums, bias, tensors, node.output, activation, rescaled_once)
+    is_wide = _is_wide(tensors[0])
+    sums = make("integer_matmul", x, weights, *zeros, transposeB=True, wide=is_wide)
+    rescale = rescaled_by_reals if is_wide else rescaled_once
+    y = _results(make, sums, bias, tensors, node.output, fused_activation_function, rescale)
     return make.reshape(y, shape)
+
+
+@operator("BATCH_MATMUL", options="BatchMatMulOptions", types=WIDE_CODES)
+def batch_matmul(
+    make: OpBuilder, x: Operand, y: Operand, *, adj_x: bool, adj_y: bool, node: Node
+) -> Any:
+    """Products of two matrices of codes."""
+    first, second = node.inputs[:2]
+    assert first is not None
+    assert second is not None
+    rank = max(x.type.rank, y.type.rank)
+    a, b = (make.aligned_right(each, rank) for each in (x, y))
+    zeros = map(zero_tensor, (first, second))
+    sums = make("integer_matmul", a, b, *zeros, transposeA=adj_x, transposeB=adj_y, wide=True)
+    factor = scale_of(first) * scale_of(second) / scale_of(node.output)
+    return as_codes(make, rescaled_wide(make, sums, [factor]), node.output)

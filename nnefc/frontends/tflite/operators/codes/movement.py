@@ -12,12 +12,12 @@ from nnefc.frontends.common.operators.indices import gather
 from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError, scalar
 from nnefc.frontends.tflite.fixed_point import int32, same_scale, scale_of, zero_of
 from nnefc.frontends.tflite.operators.movement import concatenated, padding_pairs
-from nnefc.frontends.tflite.registry import CODES, Node, operator
+from nnefc.frontends.tflite.registry import CODES, WIDE_CODES, Node, operator
 from nnefc.frontends.tflite.tensors import dtype_of
 from nnefc.ir import DType
 
 
-@operator("CONCATENATION", options="ConcatenationOptions", types=CODES)
+@operator("CONCATENATION", options="ConcatenationOptions", types=(*CODES, *WIDE_CODES))
 def concatenation(
     make: OpBuilder, *values: Operand, axis: int, fused_activation_function: int, node: Node
 ) -> Any:
@@ -48,7 +48,7 @@ def _in_scale_of(make: OpBuilder, x: Operand, source: Tensor, target: Tensor) ->
     return gather(make, table, places, 0)
 
 
-@operator("PAD", "PADV2", types=CODES)
+@operator("PAD", "PADV2", types=(*CODES, *WIDE_CODES))
 def pad(
     make: OpBuilder,
     input: Operand,

@@ -20,11 +20,11 @@ from nnefc.frontends.tflite.fixed_point import (
 from nnefc.frontends.tflite.operands import axes_of, channels_first, channels_last
 from nnefc.frontends.tflite.operators.pooling import pooling_of
 from nnefc.frontends.tflite.operators.reductions import without_axes
-from nnefc.frontends.tflite.registry import CODES, Integers, Node, operator
+from nnefc.frontends.tflite.registry import CODES, WIDE_CODES, Integers, Node, operator
 from nnefc.ir import DType
 
 
-@operator("MAX_POOL_2D", types=CODES)
+@operator("MAX_POOL_2D", types=(*CODES, *WIDE_CODES))
 def max_pool_2d(make: OpBuilder, input: Operand, node: Node) -> Any:
     x = channels_first(make, input)
     y = make("max_pool", x, border="ignore", **pooling_of(node, x).attributes())
@@ -34,18 +34,20 @@ def max_pool_2d(make: OpBuilder, input: Operand, node: Node) -> Any:
     return channels_last(make, y)
 
 
-@operator("AVERAGE_POOL_2D", types=CODES)
+@operator("AVERAGE_POOL_2D", types=(*CODES, *WIDE_CODES))
 def average_pool_2d(make: OpBuilder, input: Operand, node: Node) -> Any:
     """Means of the codes in a window, without its border; halves are rounded away from zero."""
     x = channels_first(make, input)
     pooling = pooling_of(node, x)
-    reals = make.cast(x, DType.FLOAT32)  # sums below 2**24 are exact
     area = int(np.prod(pooling.size))
-    if area > 1 << 16:
+    if area > 1 << 15:
         raise OperatorError("tflite/unsupported", f"a window of {area} items")
+    is_exact = area << 8 * x.type.dtype.itemsize <= 1 << 24
+    real = DType.FLOAT32 if is_exact else DType.FLOAT64
+    reals = make.cast(x, real)
     attributes = pooling.attributes()
     sums = make("box", reals, border="constant", **attributes)
-    ones = KnownTensor(np.ones((1, 1, *x.type.dims[2:]), np.float32), DType.FLOAT32)
+    ones = KnownTensor(np.ones((1, 1, *x.type.dims[2:]), real.numpy), real)
     counts = make("box", ones, border="constant", **attributes)
     total, count = (make.cast(each, DType.INT32) for each in (sums, counts))
     half = make("shift_right", count, int32(1))
@@ -55,7 +57,7 @@ def average_pool_2d(make: OpBuilder, input: Operand, node: Node) -> Any:
     return channels_last(make, limited(make, means, node.output, activation))
 
 
-@operator("MEAN", options="ReducerOptions", types=CODES)
+@operator("MEAN", options="ReducerOptions", types=(*CODES, *WIDE_CODES))
 def mean(make: OpBuilder, input: Operand, axis: Integers, *, keep_dims: bool, node: Node) -> Any:
     """Sums in int32, times a multiplier that contains the division by the number of items."""
     source, output = node.inputs[0], node.output
@@ -63,7 +65,7 @@ def mean(make: OpBuilder, input: Operand, axis: Integers, *, keep_dims: bool, no
     axes = axes_of("mean_reduce", axis, input.type.rank)
     dims = input.type.dims
     count = int(np.prod([dims[i] for i in axes]))
-    if not count or count > 1 << 23:
+    if not count or count > 1 << 31 - 8 * input.type.dtype.itemsize:
         raise OperatorError("tflite/unsupported", f"a mean of {count} items")
     sums = make("sum_reduce", make.cast(input, DType.INT32), axes=axes)
     sums = make("sub", sums, int32(count * zero_of(source)))
