@@ -8,12 +8,14 @@ from typing import Final
 
 from nnefc.ir import Blocked, DType, Op
 from nnefc.ops.core.window_arithmetic import Window
+from nnefc.ops.extended.integer_products import is_wide
 from nnefc.ops.tools.convolution import window_of
 from nnefc.passes.analysis.blocked_support import MAX_PLANE, MAX_RANK, in_reach
 from nnefc.passes.analysis.known_data import KnownValues
 from nnefc.symbolic.integers import ceil_div, largest, specialized
 
 CODES: Final = (DType.UINT8, DType.INT8)
+WIDE_CODES: Final = (DType.UINT16, DType.INT16)
 LONGEST_BLOCK: Final = 16
 """Most channels of a block, on any machine."""
 
@@ -21,8 +23,12 @@ LONGEST_BLOCK: Final = 16
 def float_reason(op: Op, known: KnownValues) -> str | None:
     """Why an `integer_matmul` is computed in floats; None if a kernel sums its integers."""
     a, b, a_zero, b_zero = op.inputs
-    if a.type.dtype not in CODES or b.type.dtype not in CODES:
+    if a.type.dtype not in (*CODES, *WIDE_CODES) or b.type.dtype not in CODES:
         return f"codes are {a.type.dtype} and {b.type.dtype}, not of 8 bits"
+    if is_wide(op):
+        return "sums are int64"
+    if a.type.dtype in WIDE_CODES and (b not in known or b_zero not in known):
+        return "a computed matrix is multiplied with codes of 16 bits"
     if b not in known and not a_zero.type.volume == b_zero.type.volume == 1:
         return "zero points of a computed product vary"
     if b in known and b_zero not in known:
@@ -39,6 +45,8 @@ def convolution_reason(op: Op, known: KnownValues) -> str | None:
     integers.
     """
     x, w, x_zero, w_zero = op.inputs
+    if is_wide(op):
+        return "sums are int64"
     if x.type.dtype not in CODES or w.type.dtype not in CODES:
         return f"codes are {x.type.dtype} and {w.type.dtype}, not of 8 bits"
     if w not in known or w_zero not in known:

@@ -12,7 +12,7 @@ from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.broadcast import align
 from nnefc.ops.core.spec import Emit
 from nnefc.ops.extended.integer_products import without_width
-from nnefc.ops.internal.code_matmul import NAME, weights_less_zero
+from nnefc.ops.internal.code_matmul import NAME, differences_fit
 from nnefc.ops.tools.build import emitter
 from nnefc.passes.analysis.integer_support import float_reason
 from nnefc.passes.analysis.known_data import KnownValues
@@ -75,7 +75,7 @@ class _Product:
         assert self._zero is not None, "`float_reason` excludes it"
         per_row = a_zero.type.volume != 1
         first = self._constant(np.zeros((), a.type.dtype.numpy)) if per_row else a_zero
-        if self._zero.size == 1 or weights_less_zero(self._codes, self._zero) is not None:
+        if self._zero.size == 1 or differences_fit(a.type.dtype, self._codes, self._zero):
             sums = self._product(b, first, b_zero)
         else:
             middle = np.array(_MIDDLE[b.type.dtype], b.type.dtype.numpy)

@@ -12,7 +12,7 @@ from nnefc.kernels.target.isa import host
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.elementwise import expression as elementwise
 from nnefc.lower.product.code_panels import panels, row_terms
-from nnefc.lower.product.code_rows import code_rows
+from nnefc.lower.product.code_rows import code_rows, word_kind
 from nnefc.lower.product.operands import (
     Product,
     broadcast_matrix,
@@ -62,7 +62,8 @@ def _launch(lower: Lowering, op: Op, expression: Expression, operands: list[Matr
         tiling, kernel = tile_matrices(product, lower), matrices.product(epilogue_of(product))
     else:
         tiling = tile_words(lower, product, DType.INT32)
-        kernel = kernels.product(*tiling.tiles, epilogue_of(product))
+        kind = word_kind(product.dtype)
+        kernel = kernels.product(*tiling.tiles, epilogue_of(product), kind)
     b = panels(lower, op, product, tiling.n_parts)
     launch_words(lower, product, tiling, kernel, a, b)
 
@@ -70,7 +71,7 @@ def _launch(lower: Lowering, op: Op, expression: Expression, operands: list[Matr
 def _fits_matrices(product: Product) -> bool:
     """Whether matrix registers are there, and as fast as vectors or faster."""
     large = hint(product.m) >= _MATRIX_ROWS and hint(product.depth) >= _MATRIX_DEPTH
-    return large and bool(host().matrix_byte_dot)
+    return large and word_kind(product.dtype) == "codes" and bool(host().matrix_byte_dot)
 
 
 def _with_term(expression: Expression) -> Expression:

@@ -16,16 +16,17 @@ import numpy as np
 from nnefc.ir import DType, Expression, Op, Shape, Step, TensorType, Value
 from nnefc.kernels.product import code_panels as kernels
 from nnefc.kernels.product.code_panels import PACK, ROWS
-from nnefc.kernels.vector.dot_words import WORD_CODES, word_dot
+from nnefc.kernels.vector.dot_words import WORD_BYTES, WORD_CODES, dot_of, word_dot, word_items
 from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.lower.context import Lowering
 from nnefc.lower.elementwise.expression import Strided, launch_strided
 from nnefc.lower.partition import ceil_div, units_per_tile
-from nnefc.lower.product.code_rows import shift_of
+from nnefc.lower.product.code_rows import shift_of, word_kind
 from nnefc.lower.product.operands import Product
 from nnefc.lower.product.pack import Array, Matrix
 from nnefc.lower.product.words import Panels
-from nnefc.ops.internal.code_matmul import weights_less_zero
+from nnefc.ops.core.broadcast import align
+from nnefc.ops.internal.code_matmul import differences_fit, weights_less_zero
 from nnefc.program.program import Ref
 from nnefc.support.machine_model import VECTOR_ITEMS_PER_NS
 
@@ -42,10 +43,11 @@ def panels(lower: Lowering, op: Op, product: Product, parts: int) -> Panels:
         return _pack(lower, product, op.inputs[1].type.dtype, zero, parts)
     if product.b.data is not None:  # without the dimensions of the batch that are rows now
         weights = weights.reshape(*product.b.data.shape[:-2], *weights.shape[-2:])
-    dot, lanes, batch = word_dot(), lanes_of("int32"), weights.shape[:-2]
-    at = lower.packed(weights, "panels", (parts, lanes, WORD_CODES, dot.planes), DType(dot.weights))
+    kind, lanes, batch = word_kind(product.dtype), lanes_of("int32"), weights.shape[:-2]
+    dot, word = dot_of(kind), word_items(kind)
+    at = lower.packed(weights, "panels", (parts, lanes, word, dot.planes), DType(dot.weights))
     columns = ceil_div(product.n, lanes) * lanes
-    nbytes = ceil_div(product.depth, WORD_CODES) * dot.planes * WORD_CODES * columns
+    nbytes = ceil_div(product.depth, word) * dot.planes * WORD_BYTES * columns
     sums = np.zeros((*batch, columns), np.int64)
     sums[..., : product.n] = weights.sum(-2, dtype=np.int64)
     start = _known_start(lower, sums, a_zero, shift)
@@ -66,13 +68,18 @@ def _weights(lower: Lowering, op: Op) -> Array | None:
     """The second matrix in int8, [.., depth, n]; None if it is computed.
 
     Its zero point is subtracted, or the middle of its codes if int8 does not hold the differences.
+    For codes of 16 bits, the differences are int16.
     """
-    _, b, _, b_zero = op.inputs[:4]
+    a, b, _, b_zero = op.inputs[:4]
     codes, zero = lower.data(b), lower.data(b_zero)
     if codes is None:
         return None
     codes = np.broadcast_to(codes, b.type.dims)
     weights = None if zero is None else weights_less_zero(codes, zero)
+    if weights is None and word_kind(a.type.dtype) == "pairs":
+        assert zero is not None, "`float_reason` excludes it"
+        x, z = align(codes.astype(np.int16), zero.astype(np.int16))
+        weights = x - z
     if weights is None:
         weights = codes if b.type.dtype is DType.INT8 else (codes ^ HIGHEST_BIT).view(np.int8)
     return weights.swapaxes(-1, -2) if op.attributes["transposeB"] else weights
@@ -180,7 +187,7 @@ def row_terms(lower: Lowering, op: Op) -> RowTerms | None:
     """The terms of rows, in memory that a launch has to fill; None if they are zero."""
     a, b, a_zero, b_zero = op.inputs[:4]
     codes, zero = lower.data(b), lower.data(b_zero)
-    if codes is not None and zero is not None and weights_less_zero(codes, zero) is not None:
+    if codes is not None and zero is not None and differences_fit(a.type.dtype, codes, zero):
         return None
     shift = 0 if b.type.dtype is DType.INT8 else -HIGHEST_BIT
     known = lower.scalar(b_zero)

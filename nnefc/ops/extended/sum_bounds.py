@@ -91,3 +91,9 @@ def bound_of_product(op: Op) -> Any:
     if left is not None:
         return _bound(_range(b, b_zero), left, (axis,))
     return _generic_bound(op, a.type.dims[axis])
+
+
+def largest_codes(codes: Value, zero: Value) -> int:
+    """A bound of the sizes of codes less zero points."""
+    low, high = _range(codes, zero)
+    return max(-low, high)

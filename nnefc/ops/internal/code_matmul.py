@@ -3,7 +3,8 @@
     code_matmul(A, B, A_zero, B_zero) {transposeA, transposeB}
 
 computes what `integer_matmul` does, in int32.  A_zero is one number.  B_zero is one number, too,
-or B and B_zero are known and their differences fit into int8 (`passes.analysis.integer_support`,
+or B and B_zero are known and their differences fit into int8.  If codes of A have 16 bits, B and
+B_zero are known codes of 8 bits (`passes.analysis.integer_support`,
 `passes.quantize.choose_code_products`).  `fused_code_matmul` applies an expression to the sums
 (`ops.internal.fused`).
 """
@@ -67,6 +68,11 @@ def weights_less_zero(codes: Array, zero: Array) -> Array | None:
     low, high = np.iinfo(np.int8).min, np.iinfo(np.int8).max
     inside = differences.min() >= low and differences.max() <= high
     return differences.astype(np.int8) if inside else None
+
+
+def differences_fit(dtype: DType, codes: Array, zero: Array) -> bool:
+    """Whether a kernel for A of type `dtype` multiplies known codes less zero points."""
+    return dtype.itemsize > 1 or weights_less_zero(codes, zero) is not None
 
 
 SPECS: tuple[OpSpec, ...] = (

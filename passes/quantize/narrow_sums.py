@@ -1,0 +1,129 @@
+"""Sum products of codes of 16 bits in int32 where sums, or sums of parts, fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from nnefc.ir import DType, Graph, Op, TensorType, Value
+from nnefc.ops.core.arrays import Array
+from nnefc.ops.core.broadcast import align
+from nnefc.ops.core.spec import Emit
+from nnefc.ops.extended.integer_products import LARGEST_SUM, WIDE, is_wide
+from nnefc.ops.extended.sum_bounds import bound_of_convolution, bound_of_product, largest_codes
+from nnefc.ops.tools.build import emitter
+from nnefc.passes.analysis.integer_support import WIDE_CODES, float_reason
+from nnefc.passes.analysis.known_data import KnownValues, constant_op
+from nnefc.passes.op_queries import replace
+
+_SUMS = {
+    "integer_matmul": bound_of_product,
+    "integer_conv": bound_of_convolution,
+    "integer_deconv": bound_of_convolution,
+}
+_UNIT = 2
+"""Parts of the depth are multiples of this, whole words of pairs."""
+
+
+@dataclass(frozen=True)
+class NarrowSums:
+    """Replace sums in int64 by sums in int32.
+
+        %y: int64[5,4] = integer_matmul(%x, %w, %z, %0) {..., wide = true}
+
+    becomes, if a bound of the sums from known weights fits int32,
+
+        %1: int32[5,4] = integer_matmul(%x, %w, %z, %0) {..., wide = false}
+        %y: int64[5,4] = cast(%1)
+
+    Otherwise a product with a known matrix that has an integer kernel is cut along its depth into
+    parts whose sums fit, and these are added in int64.
+    """
+
+    name: ClassVar[str] = "narrow_sums"
+    enters_loops: ClassVar[bool] = True
+
+    def run(self, graph: Graph) -> bool:
+        known, changed = KnownValues(graph), False
+        for op in list(graph.ops):
+            if op.name in _SUMS and is_wide(op):
+                changed |= _narrowed(graph, op, known)
+        return changed
+
+
+def _narrowed(graph: Graph, op: Op, known: KnownValues) -> bool:
+    """Replace wide sums by narrow ones; returns whether they are."""
+    emit = emitter(graph, op, op.location)
+    if _SUMS[op.name](op) <= LARGEST_SUM:
+        narrow = emit(op.name, *op.inputs, **{**op.attributes, WIDE: False})
+        total = emit("cast", narrow, dtype=DType.INT64)
+    elif op.name == "integer_matmul":
+        parts = _parts(op, known)
+        if parts is None:
+            return False
+        total = _added(graph, emit, op, known, parts)
+    else:
+        return False
+    total.name = op.output.name
+    replace(graph, op, [total])
+    return True
+
+
+def _parts(op: Op, known: KnownValues) -> list[slice] | None:
+    """Parts of the depth whose sums fit int32; None if there is no kernel for them."""
+    a, b, a_zero, b_zero = op.inputs
+    types = [TensorType(DType.INT32, op.output.type.dims)]
+    narrow = Op(op.name, op.inputs, {**op.attributes, WIDE: False}, types)
+    if a.type.dtype not in WIDE_CODES or a_zero.type.volume != 1 or float_reason(narrow, known):
+        return None
+    codes, zero = known.items(b), known.items(b_zero)
+    assert codes is not None, "`float_reason` excludes it"
+    assert zero is not None
+    weights, zeros = align(np.broadcast_to(codes, b.type.dims).astype(np.int64), zero)
+    axis = _depth_of(op.attributes["transposeB"])
+    sizes = np.abs(weights - zeros)
+    rest = tuple(i for i in range(sizes.ndim) if i != sizes.ndim + axis)
+    # the largest weight of each step of the depth bounds all columns
+    return list(_cut(sizes.max(rest) * largest_codes(a, a_zero)))
+
+
+def _cut(bounds: Array) -> Iterator[slice]:
+    """Slices of whole words with sums of `bounds` within int32."""
+    start = 0
+    while start < len(bounds):
+        sums = np.cumsum(bounds[start:])
+        count = int(np.searchsorted(sums, LARGEST_SUM, "right"))
+        count -= count % _UNIT if start + count < len(bounds) else 0
+        yield slice(start, start + count)
+        start += count
+
+
+def _depth_of(transposed: object) -> int:
+    """The dimension of B that is summed."""
+    return -1 if transposed else -2
+
+
+def _added(
+    graph: Graph, emit: Emit, op: Op, known: KnownValues, parts: list[slice]
+) -> Value:
+    """The sum of products of parts of the depth, in int64."""
+    a, b, *zeros = op.inputs
+    codes = known.items(b)
+    assert codes is not None
+    items = np.broadcast_to(codes, b.type.dims)
+    axis = _depth_of(op.attributes["transposeB"]) + b.type.rank
+    along = a.type.rank - (2 if op.attributes["transposeA"] else 1)
+    total: Any = None
+    for part in parts:
+        rows = emit("slice", a, axes=(along,), begin=(part.start,), end=(part.stop,))
+        chosen = tuple(part if i == axis else slice(None) for i in range(b.type.rank))
+        known_part = items[chosen]
+        made = constant_op(known_part, TensorType(b.type.dtype, known_part.shape), op.location)
+        columns = graph.insert(made, op).output
+        sums = emit(op.name, rows, columns, *zeros, **{**op.attributes, WIDE: False})
+        wide = emit("cast", sums, dtype=DType.INT64)
+        total = wide if total is None else emit("add", total, wide)
+    return total
