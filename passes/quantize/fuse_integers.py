@@ -13,7 +13,7 @@ from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.known_items import known_items
 from nnefc.ops.extended import integer_products, quantized, sum_bounds
 from nnefc.ops.tools.build import build
-from nnefc.passes.analysis.integer_support import convolution_reason, float_reason
+from nnefc.passes.analysis.integer_support import WIDE_CODES, convolution_reason, float_reason
 from nnefc.passes.analysis.known_data import KnownValues, constant_op
 from nnefc.passes.op_queries import exchanges_rows, is_view, replace
 from nnefc.passes.quantize.fuse_code_convolutions import reason_of_reals
@@ -44,8 +44,8 @@ class FuseIntegers:
 
     where %3 is the product of the scales, computed in float64 and rounded once.  The operations
     behind the product, such as the rounding to codes, stay; they are fused into an epilogue later.
-    Products whose sums may exceed int32, and those for which there is no integer kernel
-    (`passes.analysis.integer_support`), stay, too.
+    Sums of codes of 16 bits that may exceed int32 are int64.  Other products whose sums may exceed
+    it, and those for which there is no integer kernel (`passes.analysis.integer_support`), stay, too.
     """
 
     name: ClassVar[str] = "fuse_integers"
@@ -128,6 +128,10 @@ def _product_of_codes(graph: Graph, op: Op, known: KnownValues) -> tuple[Op, Arr
     new = build(graph, "integer_matmul", operands, flags, before=op, location=op.location)
     reason = float_reason(new, known)
     if reason is None and sum_bounds.bound_of_product(new) > integer_products.LARGEST_SUM:
+        if new.inputs[0].type.dtype in WIDE_CODES:  # parts of the depth are summed
+            graph.erase(new)
+            flags[integer_products.WIDE] = True
+            return build(graph, new.name, operands, flags, before=op, location=op.location), scale
         reason = "sums may exceed int32"
     if reason is None:
         return new, scale

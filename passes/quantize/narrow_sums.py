@@ -85,16 +85,15 @@ def _parts(op: Op, known: KnownValues) -> list[slice] | None:
     weights, zeros = align(np.broadcast_to(codes, b.type.dims).astype(np.int64), zero)
     axis = _depth_of(op.attributes["transposeB"])
     sizes = np.abs(weights - zeros)
-    rest = tuple(i for i in range(sizes.ndim) if i != sizes.ndim + axis)
-    # the largest weight of each step of the depth bounds all columns
-    return list(_cut(sizes.max(rest) * largest_codes(a, a_zero)))
+    columns = np.moveaxis(sizes, axis, 0).reshape(sizes.shape[axis], -1)
+    return list(_cut(columns * largest_codes(a, a_zero)))
 
 
 def _cut(bounds: Array) -> Iterator[slice]:
-    """Slices of whole words with sums of `bounds` within int32."""
+    """Slices of whole words with sums of the columns of `bounds` within int32."""
     start = 0
     while start < len(bounds):
-        sums = np.cumsum(bounds[start:])
+        sums = np.cumsum(bounds[start:], 0).max(1)
         count = int(np.searchsorted(sums, LARGEST_SUM, "right"))
         count -= count % _UNIT if start + count < len(bounds) else 0
         yield slice(start, start + count)
@@ -106,9 +105,7 @@ def _depth_of(transposed: object) -> int:
     return -1 if transposed else -2
 
 
-def _added(
-    graph: Graph, emit: Emit, op: Op, known: KnownValues, parts: list[slice]
-) -> Value:
+def _added(graph: Graph, emit: Emit, op: Op, known: KnownValues, parts: list[slice]) -> Value:
     """The sum of products of parts of the depth, in int64."""
     a, b, *zeros = op.inputs
     codes = known.items(b)

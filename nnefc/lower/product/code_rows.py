@@ -37,7 +37,7 @@ def code_rows(lower: Lowering, product: Product) -> Matrix:
 
 
 def _shifted(lower: Lowering, product: Product, x: Matrix) -> Matrix:
-    """The codes of rows of whole words with another highest bit, as the other type of their size."""
+    """The codes of rows of whole words, with the highest bit flipped, as the other type."""
     y = scratch_rows(lower, product)
     dtype, codes = product.dtype, kernel_codes(product.dtype)
     bits = DType.UINT8 if dtype.itemsize == 1 else DType.UINT16

@@ -101,6 +101,18 @@ CASES = {
         codes("uint8", 3, 768), codes("int8", 768, 40), zero(131, "uint8"), zero(0, "int8"),
         computed=True,
     ),
+    "codes of 16 bits, an odd depth": Case(
+        codes("int16", 9, 23), codes("int8", 19, 23), zero(0, "int16"), zero(0, "int8"),
+        (False, True),
+    ),
+    "codes of 16 bits without sign, a computed zero point": Case(
+        codes("uint16", 3, 768), codes("int8", 768, 40), zero(40000, "uint16"), zero(0, "int8"),
+        computed=True,
+    ),
+    "a transposed batch of 16 bits, weights that exceed int8": Case(
+        codes("int16", 2, 24, 7), codes("uint8", 1, 24, 20), zero(-3, "int16"),
+        np.arange(0, 200, 10, dtype=np.uint8).reshape(1, 1, 20), (True, False),
+    ),
     "weights that exceed int8": Case(
         codes("uint8", 2, 4, 24), codes("uint8", 1, 24, 20), zero(3, "uint8"),
         np.arange(0, 200, 10, dtype=np.uint8).reshape(1, 1, 20),
