@@ -45,7 +45,7 @@ class FuseIntegers:
     where %3 is the product of the scales, computed in float64 and rounded once.  The operations
     behind the product, such as the rounding to codes, stay; they are fused into an epilogue later.
     Sums of codes of 16 bits that may exceed int32 are int64.  Other products whose sums may exceed
-    it, and those for which there is no integer kernel (`passes.analysis.integer_support`), stay, too.
+    it, and those without an integer kernel (`passes.analysis.integer_support`), stay, too.
     """
 
     name: ClassVar[str] = "fuse_integers"
