@@ -9,16 +9,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from nnefc.ir import Graph, Op, TensorType, Value
+from nnefc.ir import DType, Graph, Op, TensorType, Value
 from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.spec import Emit
 from nnefc.ops.core.window_arithmetic import Window, convolution_groups
-from nnefc.ops.extended.integer_products import WIDE
-from nnefc.ops.tools.build import emitter
+from nnefc.ops.extended.integer_products import LARGEST_SUM, WIDE
+from nnefc.ops.extended.sum_bounds import bound_of_convolution
+from nnefc.ops.tools.build import build, emitter
 from nnefc.ops.tools.convolution import window_of
 from nnefc.passes.analysis.integer_support import CODES, WIDE_CODES
 from nnefc.passes.analysis.known_data import KnownValues, constant_op
 from nnefc.passes.op_queries import replace
+from nnefc.passes.quantize.fuse_code_convolutions import sums_of_reals
+from nnefc.passes.quantize.moved_codes import source_of
 from nnefc.symbolic.integers import is_symbolic
 
 
@@ -35,7 +38,8 @@ class ConvolutionsAsProducts:
         %3: int64[36,8] = integer_matmul(%2, %v, %z, %0) {transposeB = true, ...}
 
     and %y is %3 with channels first.  The filter and all extents must be known, and there is one
-    group.  The border of the input has the zero point.
+    group.  The border of the input has the zero point.  Convolutions of dequantized codes become
+    such products, times the product of the scales.
     """
 
     name: ClassVar[str] = "convolutions_as_products"
@@ -44,16 +48,50 @@ class ConvolutionsAsProducts:
     def run(self, graph: Graph) -> bool:
         known, changed = KnownValues(graph), False
         for op in list(graph.ops):
-            if op.name == "integer_conv" and _fits(op, known):
-                y = _product(graph, op, known)
+            y = _sums(graph, op, known) if op.name == "integer_conv" else None
+            if op.name == "conv":
+                y = _reals(graph, op, known)
+            if y is not None:
                 y.name = op.output.name
                 replace(graph, op, [y])
                 changed = True
         return changed
 
 
+def _sums(graph: Graph, op: Op, known: KnownValues) -> Value | None:
+    """The sums of an `integer_conv` by a product; None if it stays."""
+    return _product(graph, op, known) if _fits(op, known) else None
+
+
+def _reals(graph: Graph, op: Op, known: KnownValues) -> Value | None:
+    """A convolution of dequantized codes by a product of the codes; None if it stays."""
+    codes = source_of(op.inputs[0])
+    if codes is None or codes.dequantize.inputs[0].type.dtype not in WIDE_CODES:
+        return None
+    found = sums_of_reals(graph, op, known)
+    if not isinstance(found, tuple):
+        return None
+    narrow, scale = found
+    exceeds = bound_of_convolution(narrow) > LARGEST_SUM
+    attributes = {**narrow.attributes, WIDE: exceeds}
+    conv = build(graph, narrow.name, narrow.inputs, attributes, before=op, location=op.location)
+    sums = _sums(graph, conv, known)
+    for each in (conv, narrow):
+        graph.erase(each)
+    if sums is None:
+        return None
+    emit = emitter(graph, op, op.location)
+    factors = scale.reshape(1, -1, *(1,) * (op.output.type.rank - 2)) if scale.ndim else scale
+    type_ = TensorType(DType.FLOAT32, factors.shape)
+    factor = graph.insert(constant_op(factors, type_, op.location), op).output
+    real = emit("mul", emit("cast", sums, dtype=DType.FLOAT32), factor)
+    return emit("add", real, op.inputs[2])
+
+
 def _fits(op: Op, known: KnownValues) -> bool:
     """Whether a convolution may be a product."""
+    if op.name != "integer_conv":
+        return False
     x, w, x_zero, w_zero = op.inputs
     if x.type.dtype not in WIDE_CODES or w.type.dtype not in CODES:
         return False

@@ -107,6 +107,29 @@ def _start(graph: Graph, op: Op, known: KnownValues) -> _Start | str | None:
     """
     if op.name in _FUSED:
         return convolution_reason(op, known) or _Start(op, StepsAfterSums(op.output))
+    found = sums_of_reals(graph, op, known)
+    if not isinstance(found, tuple):
+        return found
+    sums, scale = found
+    bias = _bias(op.inputs[2], scale, known)
+    reason = convolution_reason(sums, known) or bias
+    if not isinstance(reason, str):
+        assert not isinstance(bias, str)
+        whole, offset = bias
+        most = sum_bounds.bound_of_convolution(sums) + int(np.abs(whole).max(initial=0))
+        if most <= integer_products.LARGEST_SUM:
+            return _Start(sums, StepsAfterSums(op.output, whole, scale, offset, steps=(op,)))
+        reason = "sums may exceed int32"
+    graph.erase(sums)
+    return reason
+
+
+def sums_of_reals(graph: Graph, op: Op, known: KnownValues) -> tuple[Op, Array] | str | None:
+    """The sums of codes of a convolution of reals, inserted before it, and their scale: one, or one
+    per channel.
+
+    Or the reason why there are none; None if the operands have no codes.
+    """
     if not is_plain_convolution(op) or op.output.type.dtype is not DType.FLOAT32:
         return None
     x, filter_ = map(source_of, op.inputs[:2])
@@ -114,13 +137,6 @@ def _start(graph: Graph, op: Op, known: KnownValues) -> _Start | str | None:
         return None
     if x is None or filter_ is None:
         return "an operand has no codes"
-    return _sums_of_reals(graph, op, x, filter_, known)
-
-
-def _sums_of_reals(
-    graph: Graph, op: Op, x: Source, filter_: Source, known: KnownValues
-) -> _Start | str:
-    """The sums of a convolution of reals with codes."""
     scale = _scale(op, x, filter_, known)
     if scale is None:
         return "a scale is computed, or varies along a sum"
@@ -136,20 +152,8 @@ def _sums_of_reals(
         return "zero points of the filter vary along a sum"
     operands = [x.codes(graph, op), filter_.codes(graph, op)]
     operands += [_number(graph, op, x.dequantize.inputs[2]), zero]
-    sums = build(
-        graph, f"integer_{op.name}", operands, op.attributes, before=op, location=op.location
-    )
-    bias = _bias(op.inputs[2], scale, known)
-    reason = convolution_reason(sums, known) or bias
-    if not isinstance(reason, str):
-        assert not isinstance(bias, str)
-        whole, offset = bias
-        most = sum_bounds.bound_of_convolution(sums) + int(np.abs(whole).max(initial=0))
-        if most <= integer_products.LARGEST_SUM:
-            return _Start(sums, StepsAfterSums(op.output, whole, scale, offset, steps=(op,)))
-        reason = "sums may exceed int32"
-    graph.erase(sums)
-    return reason
+    name, attributes = f"integer_{op.name}", op.attributes
+    return build(graph, name, operands, attributes, before=op, location=op.location), scale
 
 
 def _number(graph: Graph, op: Op, value: Value) -> Value:

@@ -99,3 +99,36 @@ def test_codes_are_those_of_others(
     differences = np.abs(np.asarray(model(x)).astype(int) - want)
     assert differences.max() <= 1
     assert differences.mean() <= (0.001 if oracle is by_formula else 0.002)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("channels", [5, 400], ids=["one sum", "parts"])
+@pytest.mark.parametrize("dtype", ["int16", "uint16"])
+def test_convolutions_are_products(dtype: str, channels: int, tmp_path: Path) -> None:
+    """A window of 3 x 3 with a border of zeros, then a clamp, by the formula in float64."""
+    layer = Layer(dtype, 9 * channels)
+    weights = layer.weights.T.reshape(COLUMNS, channels, 3, 3)
+    model, shape = layer.model(), (1, channels, 9, 8)
+    nodes, known = model.graph.node, model.graph.initializer
+    for each in known:
+        if each.name == "w":
+            each.CopyFrom(numpy_helper.from_array(np.ascontiguousarray(weights), "w"))
+    nodes[2].attribute[0].i = 0
+    nodes[3].CopyFrom(helper.make_node("Conv", ["a", "v", "b"], ["sums"], pads=[1, 1, 1, 1]))
+    nodes[4].CopyFrom(helper.make_node("Relu", ["sums"], ["c"]))
+    for value, dims in ((model.graph.input[0], shape), (model.graph.output[0], (1, 40, 9, 8))):
+        value.CopyFrom(
+            helper.make_tensor_value_info(value.name, value.type.tensor_type.elem_type, dims)
+        )
+    path = tmp_path / "layer.onnx"
+    path.write_bytes(model.SerializeToString())
+    compiled: Any = nnefc.compile(path, keep=False, strict_quantization=True)
+    x = RNG.normal(size=shape).astype(np.float32)
+    padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))[0]
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (1, 2))
+    rows = windows.transpose(1, 2, 0, 3, 4).reshape(72, -1)
+    want = np.maximum(layer.results(rows), layer.zero).astype(int).T.reshape(1, COLUMNS, 9, 8)
+    assert len(np.unique(want)) > 200
+    differences = np.abs(np.asarray(compiled(x)).astype(int) - want)
+    assert differences.max() <= 1
+    assert differences.mean() <= 0.001
