@@ -25,6 +25,7 @@ from nnefc.frontends.nnef.operation_declarations import Declaration, DeclaredOpe
 from nnefc.frontends.nnef.stored_codes import StoredCodes, dequantized, flat, single_variables
 from nnefc.frontends.nnef.types import Array, Tensor, Type, castable
 from nnefc.ir import DType, Graph, Location, Op, TensorType, Value
+from nnefc.ops.standard.quantization import limits_of_codes
 from nnefc.ops.tools.build import build
 from nnefc.ops.tools.suggest import suggestion
 from nnefc.support.errors import Diagnostics, NnefError
@@ -150,7 +151,7 @@ class _Reader:
         value = self._names[entry.tensor]
         assert isinstance(value, Value)
         numbers = {n: flat(arguments[n]) for n in NUMBERS if n in arguments}
-        problem = _problem_of_numbers(numbers, value.type.dtype)
+        problem = _problem_of_numbers(numbers, value.type.dtype) or _problem_of_codes(arguments)
         if problem is None and value.op is not None and value.op.name == "variable":
             channels = (*value.type.dims, 1)[0]
             problem = next(
@@ -233,6 +234,18 @@ def _problem_of_numbers(
                 )
             if high - low > float(np.finfo(dtype.numpy).max):
                 return "quantization/range", f"max - min exceeds {dtype}: it is {high - low}"
+    return None
+
+
+def _problem_of_codes(arguments: Mapping[str, Any]) -> tuple[str, str] | None:
+    """The rule and message for zero points that are none of the codes."""
+    if "zero_point" not in arguments:
+        return None
+    low, high = limits_of_codes(*(arguments[name] for name in ("bits", "signed", "symmetric")))
+    for point in flat(arguments["zero_point"]):
+        if not low <= point <= high:
+            message = f"zero_point must be one of the codes {low:.0f} to {high:.0f}: it is {point}"
+            return "quantization/zero-point", message
     return None
 
 

@@ -90,6 +90,7 @@ def dequantized(
     """The reals of codes, in float32; narrow floats have no zero point.  Raises OperatorError."""
     codes = codes_of(make, x)
     factor = parameter(make, make.cast(scale, DType.FLOAT32), codes, axis, block_size)
+    check_parameters(make, scale, zero)
     if codes.type.dtype.is_float:
         return make("mul", make.cast(codes, DType.FLOAT32), factor)
     point = zero_point(make, zero, codes.type.dtype, codes, axis, block_size)
@@ -107,6 +108,21 @@ def is_odd_scale(make: OpBuilder, scale: Operand) -> bool:
     """
     items = known_items(make, scale)
     return items is not None and bool(scale_problems(items.astype(np.float32)))
+
+
+def check_parameters(make: OpBuilder, scale: Operand, zero: Any) -> None:
+    """Raise OperatorError for a known scale that is not finite, and for a zero point (None: 0)
+    whose shape is not that of the scale; one item may have rank 0 or 1.
+    """
+    items = known_items(make, scale)
+    if items is not None and (wrong := items[~np.isfinite(items)]).size:
+        raise OperatorError("quantization/scale", f"a scale must be finite: it is {wrong[0]}")
+    if zero is None:
+        return
+    shapes = scale.type.dims, codes_of(make, zero).type.dims
+    if shapes[0] != shapes[1] and not all(shape in ((), (1,)) for shape in shapes):
+        message = f"a scale has shape {list(shapes[0])}, its zero point {list(shapes[1])}"
+        raise OperatorError("onnx/shape", message)
 
 
 def check_scale(make: OpBuilder, name: str, scale: Operand) -> None:
@@ -183,6 +199,7 @@ def quantized(
 ) -> Operand | StorageTensor | NarrowTensor:
     """Codes of reals, computed in float32.  Raises OperatorError."""
     factor = parameter(make, make.cast(scale, DType.FLOAT32), x, axis, block_size)
+    check_parameters(make, scale, zero)
     if elem_type in FLOATS:
         return narrowed(make, make("div", x, factor), elem_type, saturate=saturate)
     dtype = INTEGER_BITS[elem_type][1] if elem_type in INTEGER_BITS else dtype_of(elem_type)

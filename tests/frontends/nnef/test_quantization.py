@@ -156,6 +156,8 @@ WRONG_NUMBERS = [
     ("z(zero_point = 3, scale = [0.5,0.5,0.5], S)", "channels", "3 items of scale for 2 channels"),
     ("z(zero_point = 3, scale = [], S)", "channels", "0 items of scale for 2 channels"),
     ("z(zero_point = [1,2,3], scale = 0.5, S)", "channels", "3 items of zero_point for 2 channels"),
+    ("z(zero_point = 128, scale = 0.5, S)", "zero-point", "codes -128 to 127: it is 128"),
+    ("z(zero_point = [1,-129], scale = 0.5, S)", "zero-point", "-128 to 127: it is -129"),
     ("q(min = 1.0, max = -1.0, bits = 8)", "range", "must not be greater than max: they are 1.0"),
     ("q(min = [0.0,2.0], max = [1.0,1.0], bits = 8)", "range", "they are 2.0 and 1.0"),
     ("q(min = -1e39, max = 1.0, bits = 8)", "range", "min must be finite in float32: it is -1e+39"),

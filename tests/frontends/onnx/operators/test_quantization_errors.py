@@ -1,6 +1,6 @@
 """Quantized operators with wrong scales, zero points and axes: errors name node, value and rule.
 
-`QuantizeLinear` and `DequantizeLinear` allow any scale, as in onnxruntime.
+`QuantizeLinear` and `DequantizeLinear` allow any finite scale, as in onnxruntime.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def refused(operator: str, x: Array, operands: dict[str, Array], **settings: Any
 
 CONVERSIONS: list[tuple[Array, Array, dict[str, Any], str]] = [
     (single(1, 1, 1, 1, 1), unsigned(0), {}, "shape [5], which does not fit axis 1 of [2, 3, 4]"),
-    (single(1, 1, 1), unsigned(0, 1), {}, "shape [2], which does not fit axis 1 of [2, 3, 4]"),
+    (single(1, 1, 1), unsigned(0, 1), {}, "a scale has shape [3], its zero point [2]"),
     (single(1, 1, 1), unsigned(0), {"axis": 2}, "shape [3], which does not fit axis 2"),
     (single(1, 1, 1), unsigned(0), {"axis": 3}, "axis 3 is outside a tensor of rank 3"),
     (single(1, 1, 1), unsigned(0), {"axis": -4}, "axis -4 is outside a tensor of rank 3"),
@@ -69,6 +69,9 @@ CONVERSIONS: list[tuple[Array, Array, dict[str, Any], str]] = [
         {"axis": 2, "block_size": -2},
         "blocks of -2 along axis 2",
     ),
+    (single(np.nan), unsigned(0), {}, "a scale must be finite: it is nan [quantization/scale]"),
+    (single(1, np.inf, 1), unsigned(0, 0, 0), {}, "a scale must be finite: it is inf"),
+    (single(1), unsigned(0, 0, 0), {}, "a scale has shape [], its zero point [3]"),
     (single(1), np.array(7, np.int32), {}, "y_zero_point has items of int32"),
     (single(1), single(7), {}, "y_zero_point has items of float32"),
 ]
