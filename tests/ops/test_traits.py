@@ -30,7 +30,8 @@ CASES: dict[str, tuple[Callable[[Traits], bool], str]] = {
     ),
     "attributes depend on the batch": (
         lambda traits: traits.resized is not None,
-        "attention debox deconv desample fused_code_deconv fused_deconv fused_views reshape resize",
+        "attention code_resize debox deconv desample fused_code_deconv fused_deconv fused_views "
+        "reshape resize",
     ),
     "data": (lambda traits: traits.data, "constant variable"),
     "affine": (lambda traits: traits.affine is not None, "add div mul neg sub"),
