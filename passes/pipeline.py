@@ -92,6 +92,7 @@ def _quantization(expand: ExpandCompounds) -> Phase:
             SumCodes(),
             FuseCodeSoftmax(),
             FuseCodeResize(),
+            EliminateDeadCode(),
             FuseCodeConvolutions(),
             FuseIntegers(),
             ConvolutionsAsProducts(),

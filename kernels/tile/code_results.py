@@ -124,8 +124,9 @@ class Results:
             self.whole_zero = self._nearest(self.zero)
         self.narrowing = self._narrowing()
         if ending.residual:
+            floats = v.of("float32")
             self.low_product, self.high_product, self.product_factor, *self.of_residual = (
-                typed.splat(typed.load_item(bounds, BOUNDS_BYTES + offset))
+                floats.splat(floats.load_item(bounds, BOUNDS_BYTES + offset))
                 for offset in range(0, RESIDUAL_BYTES, 4)
             )
 
@@ -234,13 +235,21 @@ class Results:
 
     def _scaled(self, sums: Lanes, j: int, residual: Any) -> Lanes:
         """Codes less the zero point, int32."""
-        if self.ending.form == "fixed_point":
-            multiplier, left, right = self.terms[j]
-            high = doubling_high_product(shift_left(sums, left), multiplier)
-            return rounding_shift(high, right)
-        if self.ending.form in FIXED:
+        if self.ending.form not in FIXED:
+            return self._nearest(self._product(sums, j, residual))
+        whole = self._in_fixed_point(sums, j)
+        if residual is None:
+            return whole
+        real = clamp(convert(whole, "float32"), self.low_product, self.high_product)
+        return self._nearest(self._added(real * self.product_factor, residual))
+
+    def _in_fixed_point(self, sums: Lanes, j: int) -> Lanes:
+        """Sums as codes less the zero point."""
+        if self.ending.form != "fixed_point":
             return self._rounded_once(sums, j)
-        return self._nearest(self._product(sums, j, residual))
+        multiplier, left, right = self.terms[j]
+        high = doubling_high_product(shift_left(sums, left), multiplier)
+        return rounding_shift(high, right)
 
     def _rounded_once(self, sums: Lanes, j: int) -> Lanes:
         """Sums times multipliers, with one rounding."""
@@ -262,6 +271,10 @@ class Results:
         if self.ending.rounds:
             whole = self._rounded(clamp(product, self.low_product, self.high_product))
             product = whole * self.product_factor
+        return self._added(product, residual)
+
+    def _added(self, product: Lanes, residual: Any) -> Lanes:
+        """Products, and the reals of other codes."""
         zero, factor = self.of_residual
         codes = self.v.of(self.ending.residual).load(residual)
         return product + (convert(codes, "float32") - zero) * factor

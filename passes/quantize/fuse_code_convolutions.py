@@ -294,7 +294,11 @@ def _sum(end: StepsAfterSums, codes: Codes, terms: _Terms) -> SumOfCodes:
     assert first.codes is not None
     assert end.factor is not None
     assert addend is not None
-    before, factor = _codes(first, first.codes, terms), float(np.float32(end.factor.item()))
+    factor = float(np.float32(end.factor.item()))
+    if first.fixed is None:
+        before = _codes(first, first.codes, terms)
+    else:
+        before = _in_fixed_point(first, first.fixed, first.codes, terms)
     residual = terms.residual(addend)
     return SumOfCodes(before, factor, residual, codes.dtype, codes.low, codes.high, codes.zero)
 

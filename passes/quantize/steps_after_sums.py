@@ -148,7 +148,7 @@ class _Step:
     def _of_integers(self) -> StepsAfterSums | None:
         op, before = self.op, self.before
         if before.codes is not None:
-            return None
+            return self._of_codes(before.codes)
         if before.fixed is not None or op.name in ("shift_left", "doubling_high_product"):
             return self._in_fixed_point(before.fixed or FixedSteps())
         if op.name == "cast" and op.output.type.dtype is DType.FLOAT32:

@@ -69,7 +69,7 @@ def requantizations(draw: st.DrawFn) -> Result:
     low = draw(st.integers(least, most))
     high = draw(st.integers(low, most))
     has_residual = isinstance(scale, FloatScale) and scale.residual is not None
-    of_sum = form == "float scale" and not has_residual and draw(st.booleans())
+    of_sum = not has_residual and draw(st.booleans())
     zero = draw(small) if of_sum else term(small)
     first = Requantization(scale, dtype, low, high, zero, bias)
     if not of_sum:

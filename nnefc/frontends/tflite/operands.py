@@ -11,7 +11,7 @@ from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operators.axes import distinct_axes
 from nnefc.frontends.common.values import Array, KnownTensor, Operand, OperatorError
 from nnefc.frontends.tflite.tensors import dtype_of
-from nnefc.ir import DType
+from nnefc.ir import DType, Value
 
 
 def aligned(make: OpBuilder, *operands: Operand) -> list[Operand]:
@@ -36,7 +36,15 @@ def channels_first(make: OpBuilder, x: Operand) -> Operand:
     if x.type.rank != 4:
         message = f"input has shape {list(x.type.dims)}; a tensor of rank 4 is expected"
         raise OperatorError("tflite/shape", message)
-    return make.transpose(x, (0, 3, 1, 2))
+    return _undone(x) or make.transpose(x, (0, 3, 1, 2))
+
+
+def _undone(x: Operand) -> Operand | None:
+    """The operand of `channels_last`, if `x` is its result."""
+    op = x.op if isinstance(x, Value) else None
+    if op is None or op.name != "transpose" or op.attributes["axes"] != (0, 2, 3, 1):
+        return None
+    return op.inputs[0]
 
 
 def channels_last(make: OpBuilder, x: Operand) -> Operand:

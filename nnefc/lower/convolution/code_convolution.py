@@ -153,8 +153,9 @@ def read_code_convolution(lower: Lowering, op: Op) -> CodeConvolution:
         assert (zero == zero[0]).all(), "one zero point"
     sums = np.abs(bias.astype(np.float64)) + _most(digits, int(x_zero))
     if form == "fixed_point":
-        assert isinstance(result, Requantization)
-        codes = result.low - int(zero[0]), result.high - int(zero[0])
+        assert isinstance(first, Requantization)
+        assert not isinstance(first.zero, Input)
+        codes = first.low - int(first.zero), first.high - int(first.zero)
         form, terms = rounded_once(terms, sums, *codes) or (form, terms)
     residual = _residual(result)
     if form == "truncate":
@@ -224,8 +225,7 @@ def _residual_bounds(result: Result | None, residual: Residual) -> Array:
     if isinstance(result, SumOfCodes):
         first = result.first
         zero: Any = first.zero
-        assert isinstance(first.scale, FloatScale)
-        if first.scale.rounding == "round":
+        if result.rounding == "round":
             zero = _lowest(first.dtype)
             # an offset of the sum is a part of the zero point of the residual
             offset = _above_lowest(result) + 0.5 - _above_lowest(first) * result.factor
@@ -258,15 +258,18 @@ def _most(digits: Sequence[Array], x_zero: int) -> Array:
 
 def _exceeds(form: Form, terms: Sequence[Array], sums: Array, result: Result | None) -> bool:
     """Whether what is rounded last may exceed 2^30."""
-    if form in ("sums", "to_float", "fixed_once", "fixed_away"):
+    if form in ("sums", "to_float"):
+        return False
+    if isinstance(result, SumOfCodes):
+        residual = result.residual
+        return _MOST_CODES * (abs(result.factor) + abs(residual.factor)) >= LARGEST
+    if form in ("fixed_once", "fixed_away"):
         return False
     if form == "fixed_point":
         multiplier, _, right = terms
         return bool((multiplier.astype(np.int64) >> np.clip(right, 0, 31) > LARGEST).any())
     factors, *offsets = (np.abs(term.astype(np.float64)) for term in terms)
     most: Any = sum(offsets, factors * sums)
-    if isinstance(result, SumOfCodes):
-        most = _MOST_CODES * abs(result.factor)
     if (residual := _residual(result)) is not None:
         most = most + _MOST_CODES * abs(residual.factor)
     return not bool(np.all(most < LARGEST))

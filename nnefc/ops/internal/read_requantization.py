@@ -143,9 +143,9 @@ class _Reader:
         if self._take("cast", DType.FLOAT32) is None:
             fixed = self._fixed_point()
             codes = None if fixed is None else self._codes(DType.INT32)
-            if fixed is None or codes is None or self._links:
+            if fixed is None or codes is None:
                 return None
-            return Requantization(fixed, *codes, bias)
+            return self._result(Requantization(fixed, *codes, bias))
         factor = self._term("mul", DType.FLOAT32)
         if factor is None:
             return None
@@ -155,8 +155,7 @@ class _Reader:
             if self._take(rounding, DType.FLOAT32) is not None:
                 scale = FloatScale(factor, rounding, offset, residual)
                 codes = self._codes(DType.FLOAT32)
-                first = None if codes is None else Requantization(scale, *codes, bias)
-                return first if first is None or not self._links else self._sum(first)
+                return codes and self._result(Requantization(scale, *codes, bias))
         high, low = self._real_bound("min", math.inf), self._real_bound("max", -math.inf)
         if self._links or residual or low is None or high is None or not low <= high:
             return None
@@ -168,11 +167,17 @@ class _Reader:
         right = self._term("rounding_shift", DType.INT32)
         return None if multiplier is None else FixedPoint(multiplier, left or 0, right or 0)
 
+    def _result(self, first: Requantization) -> Result | None:
+        """`first`, or what the steps left do with its codes."""
+        return self._sum(first) if self._links else first
+
     def _sum(self, first: Requantization) -> SumOfCodes | None:
         """The sum of the codes of `first` and others."""
         scale = first.scale
-        assert isinstance(scale, FloatScale)
-        if self._take("cast", DType.FLOAT32) is None or scale.residual is not None:
+        rounding = scale.rounding if isinstance(scale, FloatScale) else "round_even"
+        if self._take("cast", DType.FLOAT32) is None:
+            return None
+        if isinstance(scale, FloatScale) and scale.residual is not None:
             return None
         zero = self._term("add", DType.FLOAT32) or 0
         factor, residual = self._term("mul", DType.FLOAT32), self._residual()
@@ -180,7 +185,7 @@ class _Reader:
             return None
         if factor is None or isinstance(factor, Input) or residual is None:
             return None
-        codes = self._codes(DType.FLOAT32) if self._take(scale.rounding, DType.FLOAT32) else None
+        codes = self._codes(DType.FLOAT32) if self._take(rounding, DType.FLOAT32) else None
         if codes is None or self._links:
             return None
         dtype, low, high, point = codes

@@ -93,8 +93,8 @@ class ToFloat:
 class SumOfCodes:
     """clamp(round((code - its zero) * factor + residual) + zero, low, high), codes of a sum.
 
-    The code is that of `first`, which has a float scale without residual; both sums are rounded
-    alike.
+    The code is that of `first`, which has no residual.  Both sums are rounded alike, to even
+    numbers if `first` is in fixed point.
     """
 
     first: Requantization
@@ -104,6 +104,12 @@ class SumOfCodes:
     low: int
     high: int
     zero: int
+
+    @property
+    def rounding(self) -> Literal["round_even", "round"]:
+        """How sums are rounded to codes."""
+        scale = self.first.scale
+        return scale.rounding if isinstance(scale, FloatScale) else "round_even"
 
 
 Result = Requantization | ToFloat | SumOfCodes
@@ -117,14 +123,13 @@ def requantization_expression(result: Result) -> Expression:
     steps = _Writer(result)
     if isinstance(result, SumOfCodes):
         first = result.first
-        assert isinstance(first.scale, FloatScale)
         assert not isinstance(first.zero, Input)
         _write_codes(steps, first)
         steps.unary("cast", DType.FLOAT32)
         steps.optional("add", -first.zero, DType.FLOAT32)
         steps.binary("mul", result.factor, DType.FLOAT32)
         steps.residual(result.residual)
-        steps.unary(first.scale.rounding, DType.FLOAT32)
+        steps.unary(result.rounding, DType.FLOAT32)
         steps.codes(result, DType.FLOAT32)
     elif isinstance(result, Requantization):
         _write_codes(steps, result)

@@ -162,6 +162,32 @@ def test_fixed_point_with_right_shifts(low: int, ties: bool, kind: str) -> None:
     np.testing.assert_array_equal(got, expected)
 
 
+@KINDS
+@pytest.mark.parametrize("left", [0, 1])
+def test_residuals_of_codes_in_fixed_point(left: int, kind: str) -> None:
+    """Codes in fixed point are reals again, to which those of others are added."""
+    case = _usual(kind, 7)
+    bias, factor, _ = terms(case)
+    fractions, powers = np.frexp(factor)
+    multiplier = np.floor(fractions.astype(np.float64) * 2**31 + 0.5).astype(np.int32)
+    right = left - powers.astype(np.int32)
+    scale = FixedPoint(Input(2), left, Input(3))
+    first = Requantization(scale, DType.INT8, -100, 90, -5, Input(1))
+    residual = Residual(Input(4), DType.INT8, -38, 0.75)
+    result_ = SumOfCodes(first, 0.625, residual, DType.INT8, -121, 119, 7)
+    limits, shape = np.iinfo(np.int8), case.sums().shape
+    other = np.random.default_rng(9).integers(limits.min, limits.max + 1, shape).astype(np.int8)
+    expression = requantization_expression(result_)
+    got = result(case, expression, bias, multiplier, right, residual=other)
+    sums = (case.sums() + per_channel(bias)).astype(np.int32)
+    codes = _scaled(sums, per_channel(multiplier), left, per_channel(right))
+    total = np.clip(codes, -95, 95) * 0.625 + (other.astype(np.float64) + 38) * 0.75
+    expected = np.clip(np.rint(total) + 7, -121, 119)
+    assert (total % 1 == 0.5).any()
+    assert 0.3 < np.mean((expected > -121) & (expected < 119)) < 1
+    np.testing.assert_array_equal(got, expected)
+
+
 @np.vectorize
 def _scaled(x: int, multiplier: int, left: int, right: int) -> int:
     """Sums in fixed point, by gemmlowp's functions."""

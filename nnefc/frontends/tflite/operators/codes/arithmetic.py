@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from nnefc.formats.tflite.model import Tensor
 from nnefc.frontends.common.op_builder import OpBuilder
-from nnefc.frontends.common.values import Operand
+from nnefc.frontends.common.values import KnownTensor, Operand
 from nnefc.frontends.tflite.fixed_point import (
     as_codes,
     centered,
@@ -18,15 +19,18 @@ from nnefc.frontends.tflite.fixed_point import (
     require_same_scale,
     rescaled,
     scale_of,
+    zero_tensor,
 )
-from nnefc.frontends.tflite.operands import aligned, binary
+from nnefc.frontends.tflite.float_codes import LEFT_SHIFT, bounds_of, sum_factors
+from nnefc.frontends.tflite.operands import aligned, binary, channels_first, channels_last
 from nnefc.frontends.tflite.operators.activations import RELU, RELU6, RELU_N1_TO_1
 from nnefc.frontends.tflite.registry import CODES, WIDE_CODES, Node, operator
 from nnefc.ir import DType
 
-_LEFT_SHIFT: Final = 20
 _WIDE_SHIFT: Final = 15
-"""Bits by which operands of sums, of 8 or 16 bits, are shifted before they are scaled."""
+"""Bits by which operands of sums of 16 bits are shifted before they are scaled."""
+_PLANES: Final = 4
+"""The rank of tensors with batch, rows, columns and channels."""
 
 
 def operands_of(node: Node) -> tuple[Tensor, Tensor]:
@@ -40,12 +44,17 @@ def operands_of(node: Node) -> tuple[Tensor, Tensor]:
 def _sum(make: OpBuilder, name: str, x: Operand, y: Operand, node: Node, activation: int) -> Any:
     """x + y or x - y: both are scaled to twice the larger scale, then to that of the result."""
     tensors, output = operands_of(node), node.output
-    left = _WIDE_SHIFT if output.type in WIDE_CODES else _LEFT_SHIFT
+    left = _WIDE_SHIFT if output.type in WIDE_CODES else LEFT_SHIFT
     shifts = _shifts_of_powers(node)
     if shifts is not None:
         pair = zip(aligned(make, x, y), shifts, strict=True)
         sums = make(name, *(_halved(make, *each) for each in pair))
         return as_codes(make, sums, output, activation)
+    if not any(isinstance(operand, KnownTensor) for operand in (x, y)):
+        sign = -1 if name == "sub" else 1
+        factors = sum_factors(*tensors, output, activation, sign)
+        if factors is not None:
+            return _in_floats(make, name, (x, y), factors, node, activation)
     twice = 2.0 * max(map(scale_of, tensors))
     scaled: list[Operand] = []
     for operand, tensor in zip(aligned(make, x, y), tensors, strict=True):
@@ -73,6 +82,36 @@ def _shifts_of_powers(node: Node) -> tuple[int, int] | None:
 def _halved(make: OpBuilder, x: Operand, times: int) -> Operand:
     wide = make.cast(x, DType.INT32)
     return make("rounding_shift", wide, int32(min(times, 31))) if times else wide
+
+
+def _in_floats(
+    make: OpBuilder,
+    name: str,
+    operands: Sequence[Operand],
+    factors: Sequence[float],
+    node: Node,
+    activation: int,
+) -> Any:
+    """The rounded sum of reals, in units of the scale of the result."""
+    x, y = aligned(make, *operands)
+    # as results of convolutions, which add the other operand
+    is_plane = x.type.rank == _PLANES and x.type.dims == y.type.dims
+    both = [channels_first(make, each) if is_plane else each for each in (x, y)]
+    reals = [
+        make("dequantize", operand, real(factor), zero_tensor(tensor))
+        for operand, factor, tensor in zip(both, factors, operands_of(node), strict=True)
+    ]
+    low, high = bounds_of(node.output, activation)
+    sums = make(name, *reals)
+    if activation:
+        sums = make("max", make("min", sums, real(high)), real(low))
+    codes = make("quantize", sums, real(1), zero_tensor(node.output))
+    return channels_last(make, codes) if is_plane else codes
+
+
+def real(number: float) -> KnownTensor:
+    """A known item of float32."""
+    return KnownTensor(np.array(number, np.float32), DType.FLOAT32)
 
 
 @operator("ADD", options="AddOptions", types=(*CODES, *WIDE_CODES))
