@@ -153,10 +153,7 @@ def read_code_convolution(lower: Lowering, op: Op) -> CodeConvolution:
         assert (zero == zero[0]).all(), "one zero point"
     sums = np.abs(bias.astype(np.float64)) + _most(digits, int(x_zero))
     if form == "fixed_point":
-        assert isinstance(first, Requantization)
-        assert not isinstance(first.zero, Input)
-        codes = first.low - int(first.zero), first.high - int(first.zero)
-        form, terms = rounded_once(terms, sums, *codes) or (form, terms)
+        form, terms = _rounded_once(first, terms, sums) or (form, terms)
     residual = _residual(result)
     if form == "truncate":
         assert isinstance(result, Requantization | SumOfCodes)
@@ -180,6 +177,16 @@ def reach_of_codes(window: Window) -> Padding:
     """How far beyond the input a convolution of codes reads."""
     varies = is_symbolic((*window.input, *window.output))
     return (window if window.reverse or varies else window.clipped()).reach()
+
+
+def _rounded_once(
+    result: Result | None, terms: Sequence[Array], sums: Array
+) -> tuple[Form, list[Array]] | None:
+    """Form and terms of fixed point with one rounding, if its codes are the same."""
+    assert isinstance(result, Requantization)
+    assert not isinstance(result.zero, Input)
+    zero = int(result.zero)
+    return rounded_once(terms, sums, result.low - zero, result.high - zero)
 
 
 def _residual(result: Result | None) -> Residual | None:
