@@ -81,7 +81,9 @@ def test_forms() -> None:
     assert rounded_once(_terms((power, 1)), bounds, 0, HIGH) is not None
     # no bits are left for the upper word
     assert rounded_once(_terms((odd, 0)), bounds, 0, HIGH) is None
-    assert rounded_once(_terms((odd, 21)), bounds, 0, HIGH) is None
+    assert rounded_once(_terms((odd, 23)), bounds, 0, HIGH) is None
+    assert rounded_once(_terms((odd, 22)), bounds, 0, HIGH) is not None
+    assert rounded_once(_terms((odd, 15)), bounds, 0, 32767) is None
     multiplier, left, right = _terms((odd, 3))
     assert rounded_once([multiplier, left + 1, right], bounds, 0, HIGH) is None
     assert rounded_once(_terms((odd, 3)), np.array([2.0**31]), 0, HIGH) is None

@@ -24,8 +24,8 @@ Array = npt.NDArray[Any]
 _HALF: Final = 30
 """log2 of half of the divisor of a doubling high product."""
 _WORD: Final = 32
-_MOST_SHIFTED: Final = 20
-"""The largest right shift, so that no product of a code exceeds 64 bits."""
+_MOST_BITS: Final = 29
+"""Most bits of a code and its right shift, so that no product of a code exceeds 64 bits."""
 
 
 def rounded_once(
@@ -38,10 +38,9 @@ def rounded_once(
     - low, high: bounds of codes less their zero point
     """
     multiplier, left, right = (term.astype(np.int64) for term in terms)
+    longest = _MOST_BITS - max(-low, high).bit_length()
     is_plain = (
-        (multiplier >= 0).all()
-        and not left.any()
-        and ((right > 0) & (right <= _MOST_SHIFTED)).all()
+        (multiplier >= 0).all() and not left.any() and ((right > 0) & (right <= longest)).all()
     )
     if not is_plain or (most >= 2.0**31 - 1).any():
         return None
