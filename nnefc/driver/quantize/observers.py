@@ -73,7 +73,8 @@ def entropy(histogram: Histogram, dtype: DType) -> Range:
     of items (Migacz, 8-bit inference with TensorRT, 2017).
 
     Items outside of a range count at its ends.  A code spreads its items over the bins that have
-    some.
+    some, except for the code of 0: 0 is exact, and the many zeros of a ReLU would otherwise make
+    the range small, so that their code has few bins.
     """
     return min(
         _shrunk(min_max(histogram, dtype)),
@@ -109,7 +110,9 @@ def _rounded(items: Array, range_: Range, dtype: DType) -> Array:
 
 
 def _divergence(histogram: Histogram, range_: Range, dtype: DType) -> float:
-    """The divergence of codes from items, in nats."""
+    """The divergence of codes from items, in nats, without that of chance: counts of few items
+    differ between bins although the items come from a smooth distribution (Miller, 1955).
+    """
     width = histogram.width
     if width == 0:
         return 0.0
@@ -125,6 +128,10 @@ def _divergence(histogram: Histogram, range_: Range, dtype: DType) -> float:
     filled = inner > 0
     bins = np.bincount(code, filled)[code]
     spread = np.where(filled, np.bincount(code, inner)[code] / np.maximum(bins, 1), 0.0)
+    spread = np.where(reals == 0, inner, spread)
     p, q = items / items.sum(), spread / max(spread.sum(), _FLOOR)
     counted = p > 0
-    return float(np.sum(p[counted] * np.log(p[counted] / np.maximum(q[counted], _FLOOR))))
+    divergence = np.sum(p[counted] * np.log(p[counted] / np.maximum(q[counted], _FLOOR)))
+    merged = filled & (reals != 0)
+    freedom = int(merged.sum()) - np.unique(code[merged]).size
+    return float(divergence - freedom / (2.0 * items.sum()))

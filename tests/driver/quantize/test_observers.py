@@ -177,3 +177,38 @@ def test_entropy_keeps_uniform_items_and_clips_rare_ones() -> None:
     rare = np.append(random.normal(size=200_000), [40.0, -40.0]).astype(np.float32)
     range_ = entropy(histogram_of(rare), DType.INT8)
     assert 3 < range_.high < 20
+
+
+@pytest.mark.parametrize("number", [3_000, 30_000, 200_000])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", ["all", "relu", "mostly 0"])
+@pytest.mark.parametrize("distribution", ["normal", "laplace"])
+def test_entropy_is_near_mean_square(
+    distribution: str, kind: str, dtype: DType, number: int
+) -> None:
+    """Also with the zeros of a ReLU, which are one peak of the distribution."""
+    random = np.random.default_rng(number)
+    items = (random.normal if distribution == "normal" else random.laplace)(size=number)
+    if kind != "all":
+        items = np.maximum(items - (1.5 if kind == "mostly 0" else 0), 0)
+    items = items.astype(np.float32)
+    histogram = histogram_of(items)
+    errors = [squared_error(items, f(histogram, dtype), dtype) for f in (entropy, mean_square)]
+    assert errors[0] <= errors[1] * 10**0.3, "at most 3 dB"
+
+
+@pytest.mark.parametrize("distribution", ["normal", "laplace"])
+def test_entropy_clips_about_as_onnxruntime_does(distribution: str) -> None:
+    """onnxruntime chooses a symmetric range by the same measure, with other bins."""
+    calibrate: Any = pytest.importorskip("onnxruntime.quantization.calibrate")
+    random = np.random.default_rng(7)
+    items = (random.normal if distribution == "normal" else random.laplace)(size=100_000)
+    items = items.astype(np.float32)
+    most = float(np.abs(items).max())
+    counts, edges = np.histogram(items, 768, range=(-most, most))
+    collector = calibrate.HistogramCollector.__new__(calibrate.HistogramCollector)
+    limits = collector.get_entropy_threshold((counts, edges, items.min(), items.max()), 255)
+    theirs = Range(float(limits[0]), float(limits[1]))
+    ours = entropy(histogram_of(items), DType.INT8)
+    errors = [squared_error(items, range_, DType.INT8) for range_ in (ours, theirs)]
+    assert abs(10 * np.log10(errors[0] / errors[1])) < 2
