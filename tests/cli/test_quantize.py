@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -233,6 +234,25 @@ def test_a_page_has_bars_for_every_layer(cli: Cli, tmp_path: Path) -> None:
     # of the values, 5 % are left out at each end; half of them are 0, the first code
     assert 0.02 < conv2["saturated"] < 0.06
     assert cli("quantize", DIGITS, *options[:-1], "report.svg").status == 1
+
+
+def test_the_range_of_codes_is_shown_where_it_is_smaller(cli: Cli, tmp_path: Path) -> None:
+    options = ("--data", IMAGES, "-o", tmp_path / "q.onnx", "--observer", "percentile")
+    shown = cli("quantize", DIGITS, *options, "--percentile", "60")
+    assert shown.status == 0, shown.err
+    assert (
+        "warning: layers read many values outside of the range of the codes: conv1 19%, "
+        in shown.err
+    )
+    assert "[quantization/saturation]" in shown.err
+    assert re.search(r" 0 to 1\.359 \(codes: 0 to 0\.\d+\) ", shown.out)
+    clipped = json.loads(cli("quantize", DIGITS, *options, "--percentile", "60", "--json").out)
+    assert [each["rule"] for each in clipped["warnings"]] == ["quantization/saturation"]
+    (conv2,) = clipped["layers"][1]["activations"]
+    assert conv2["code_high"] == pytest.approx(conv2["scale"] * 255)
+    shown = cli("quantize", DIGITS, *options[:-1], "min-max")
+    assert "codes:" not in shown.out
+    assert shown.err == ""
 
 
 def test_a_model_is_not_replaced_by_its_codes(cli: Cli, tmp_path: Path) -> None:

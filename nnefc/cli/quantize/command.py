@@ -12,10 +12,10 @@ from nnefc.cli.convert.command import ONNX, To, check_format, check_target
 from nnefc.cli.convert.report import conversion_facts
 from nnefc.cli.quantize.options import ChoiceOptions, SampleOptions
 from nnefc.cli.quantize.page import quantized_page, weights_page
-from nnefc.cli.quantize.report import print_quantized, quantized_facts
+from nnefc.cli.quantize.report import print_quantized, quantized_facts, saturation_warnings
 from nnefc.cli.quantize.weights import print_weights, write_weights
 from nnefc.cli.quantize.write import write_model, write_page
-from nnefc.cli.support.diagnostics import naming_file
+from nnefc.cli.support.diagnostics import naming_file, report
 from nnefc.cli.support.import_and_compile import read
 from nnefc.cli.support.option_groups import DocumentOptions
 from nnefc.cli.support.options import Json, Model, Threads, usage
@@ -145,7 +145,9 @@ def _write_codes(
         rows = layer_noise(quantized, samples, config.threads, advance)
     files = write_model(written, output)
     facts = conversion_facts(written.converted, output, files)
-    return quantized_facts(facts, config, quantized, rows)
+    facts = quantized_facts(facts, config, quantized, rows)
+    report(saturation_warnings(facts))
+    return facts
 
 
 def _read(model: str, config: ImportConfig, data: Path) -> tuple[Graph | GraphSource, Graph]:

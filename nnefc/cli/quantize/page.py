@@ -8,7 +8,7 @@ from html import escape
 from typing import Any, Final
 
 from nnefc.cli.quantize import weights
-from nnefc.cli.quantize.report import agreement_text, decibels, summary
+from nnefc.cli.quantize.report import agreement_text, decibels, summary, values_text
 from nnefc.cli.support.html_page import Bar, html_table, page
 from nnefc.cli.support.printing import size
 
@@ -61,7 +61,7 @@ def _operand(facts: Mapping[str, Any]) -> list[Any]:
         f"{part:.2%}",
         Bar(math.sqrt(part), f"{part:.4%} of the values have the first or last code"),
         facts["tensor"],
-        f"{facts['low']:.4g} to {facts['high']:.4g}",
+        values_text(facts),
         facts["scale"],
         facts["zero_point"],
     ]

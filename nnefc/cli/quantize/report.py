@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from nnefc.cli.support.printing import console, count, print_table, size, table
 
@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from nnefc.driver.quantize.layer_noise import LayerNoise
     from nnefc.driver.quantize.quantize_graph import Quantized
     from nnefc.ir import Value
+    from nnefc.support.errors import Diagnostic
+
+MOST_SATURATED: Final = 0.05
+"""The part of the values of a tensor outside of its codes above which there is a warning."""
 
 
 def quantized_facts(
@@ -62,14 +66,17 @@ def _activation(quantized: Quantized, value: Value) -> dict[str, Any]:
     from nnefc.driver.quantize.codes import real_limits
 
     histogram, parameters = quantized.histograms[value], quantized.parameters[value]
+    limits = real_limits(parameters)
     return {
         "tensor": value.name,
         "low": histogram.low,
         "high": histogram.high,
+        "code_low": limits.low,
+        "code_high": limits.high,
         "scale": parameters.scale,
         "zero_point": parameters.zero_point,
         "dtype": str(parameters.dtype),
-        "saturated": histogram.part_outside(*real_limits(parameters)),
+        "saturated": histogram.part_outside(*limits),
     }
 
 
@@ -83,7 +90,7 @@ def print_quantized(facts: Mapping[str, Any]) -> None:
         view.add_row(
             row["layer"],
             row["operation"],
-            ", ".join(f"{each['low']:.4g} to {each['high']:.4g}" for each in operands)
+            ", ".join(map(values_text, operands))
             or ("" if row.get("quantized", True) else "reals"),
             ", ".join(f"{each['scale']:.4g}" for each in operands),
             ", ".join(str(each["zero_point"]) for each in operands),
@@ -93,6 +100,36 @@ def print_quantized(facts: Mapping[str, Any]) -> None:
     print_table(out, view, optional=["values", "zero point", "scale"])
     for line in summary(facts):
         out.print(line, soft_wrap=True)
+
+
+def values_text(operand: Mapping[str, Any]) -> str:
+    """The range of the values of an operand, and that of the codes if it is smaller."""
+    low, high, scale = operand["low"], operand["high"], operand["scale"]
+    codes = operand["code_low"], operand["code_high"]
+    text = f"{low:.4g} to {high:.4g}"
+    if codes[0] - low <= scale and high - codes[1] <= scale:
+        return text
+    return f"{text} (codes: {codes[0]:.4g} to {codes[1]:.4g})"
+
+
+def saturation_warnings(facts: Mapping[str, Any]) -> list[Diagnostic]:
+    """Warnings about the layers that read codes of which many are the first or the last one."""
+    from nnefc.support.errors import Diagnostic, Place
+
+    found = {
+        row["layer"]: each["saturated"]
+        for row in facts["layers"]
+        for each in row["activations"]
+        if each["saturated"] > MOST_SATURATED
+    }
+    if not found:
+        return []
+    listed = ", ".join(f"{name} {part:.0%}" for name, part in [*found.items()][:5])
+    more = f" and {len(found) - 5} more" if len(found) > 5 else ""
+    message = f"layers read many values outside of the range of the codes: {listed}{more}"
+    hint = "take --observer mean-square or min-max" if facts["observer"] != "min-max" else ""
+    place = Place(str(facts["output"]))
+    return [Diagnostic("quantization/saturation", message, place, "warning", (), hint)]
 
 
 def summary(facts: Mapping[str, Any]) -> list[str]:

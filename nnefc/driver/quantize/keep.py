@@ -53,8 +53,11 @@ def sensitive_layers(
 ) -> set[Layer]:
     """The layers that must stay reals so that each output is within the bound of `config`.
 
-    Each layer is quantized alone first.  Then as few layers as possible are kept, in the order of
-    the loss, then of the noise, that they make alone; their number is found by bisection.
+    Each layer is quantized alone first, to order them by the loss, then the noise, that they make
+    alone.  Bisection finds how many of the first ones are kept.  As noise may cancel, fewer may do:
+    these are ordered by what is gained if each alone is kept, and bisection finds how many of them
+    are kept.  At last they are quantized again one by one, as long as the bound holds.  At most
+    three graphs are measured for each layer, and those of the bisections.
 
     Raises NnefError `quantization/keep` if no layer could be quantized, and for a graph without a
     result that can be compared.
@@ -64,21 +67,17 @@ def sensitive_layers(
         raise NnefError.of("quantization/keep", message, hint="choose layers by their names")
     search = _Search(graph, layers, choices, samples, config, progress)
     alone = {layer: search.measured([layer]) for layer in layers}
-    ordered = sorted(layers, key=lambda layer: (-alone[layer].loss, alone[layer].ratio))
-    if config.most_loss is None:
-        ordered.sort(key=lambda layer: alone[layer].ratio)
-    least, most = 0, len(ordered)
-    while least < most:
-        middle = (least + most) // 2
-        if search.measured(ordered[middle:]).is_within(config):
-            most = middle
-        else:
-            least = middle + 1
+    ordered = sorted(layers, key=lambda layer: alone[layer].order(config))
+    kept = search.shortest(ordered)
+    if len(kept) == len(ordered):
+        raise NnefError.of("quantization/keep", _refusal(ordered[-1], alone, config))
+    if len(kept) > 1:
+        gains = {layer: search.with_kept([layer]).order(config) for layer in kept}
+        kept = search.shortest(sorted(kept, key=lambda layer: gains[layer], reverse=True))
+        kept = search.without_needless(kept)
     if progress is not None:
         progress(search.runs, search.runs, "layers")
-    if least == len(ordered):
-        raise NnefError.of("quantization/keep", _refusal(ordered[-1], alone, config))
-    return set(ordered[:least])
+    return set(kept)
 
 
 def _refusal(best: Layer, alone: Mapping[Layer, _Measured], config: QuantizeConfig) -> str:
@@ -104,6 +103,10 @@ class _Measured(NamedTuple):
             return self.loss <= config.most_loss
         return self.ratio >= (config.signal_to_noise or 0.0)
 
+    def order(self, config: QuantizeConfig) -> tuple[float, float]:
+        """A key that sorts the worst first."""
+        return (0.0 if config.most_loss is None else -self.loss, self.ratio)
+
 
 class _Search:
     """Measures graphs in which some layers are quantized."""
@@ -118,6 +121,7 @@ class _Search:
         progress: Progress | None,
     ) -> None:
         self._graph = graph
+        self._layers = layers
         self._choices = choices
         self._samples = samples
         self._config = config
@@ -127,6 +131,29 @@ class _Search:
         self._reals = runner(graph, [graph.outputs[i] for i in self._results], config.threads)
         self.runs = 0
         """The number of graphs that were measured."""
+
+    def shortest(self, order: Sequence[Layer]) -> list[Layer]:
+        """The fewest of the first layers that must be kept; all if fewer do not suffice."""
+        least, most = 0, len(order)
+        while least < most:
+            middle = (least + most) // 2
+            if self.with_kept(order[:middle]).is_within(self._config):
+                most = middle
+            else:
+                least = middle + 1
+        return list(order[:least])
+
+    def without_needless(self, kept: list[Layer]) -> list[Layer]:
+        """Kept layers without those that can be quantized beside the others, the last one first."""
+        for layer in kept[::-1]:
+            fewer = [each for each in kept if each is not layer]
+            if self.with_kept(fewer).is_within(self._config):
+                kept = fewer
+        return kept
+
+    def with_kept(self, kept: Sequence[Layer]) -> _Measured:
+        """The noise and the loss of the outputs if only these layers are kept."""
+        return self.measured([each for each in self._layers if each not in kept])
 
     def measured(self, quantized: Sequence[Layer]) -> _Measured:
         """The noise and the loss of the outputs, with only these layers quantized."""

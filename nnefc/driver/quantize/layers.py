@@ -16,6 +16,7 @@ from nnefc.ops.tools.reference import apply
 from nnefc.ops.tools.table import operations, traits_of
 from nnefc.passes.analysis.selections import MOVES
 from nnefc.passes.op_queries import only_user
+from nnefc.support.names import unused_name
 
 Array = np.ndarray[Any, Any]
 
@@ -38,11 +39,8 @@ class Layer:
     """Operands that depend on the inputs of the graph."""
     weights: tuple[int, ...]
     """Operands that are known."""
-
-    @property
-    def name(self) -> str:
-        """The name of the result; without one, that of the operation."""
-        return self.op.output.name or self.op.name
+    name: str
+    """A name that no other layer has, see `layer_names`."""
 
 
 def layers_of(graph: Graph) -> list[Layer]:
@@ -53,15 +51,42 @@ def layers_of(graph: Graph) -> list[Layer]:
     """
     known: dict[Value, bool] = {}
     codes: dict[Value, bool] = {}
-    layers: list[Layer] = []
+    layers: list[tuple[Op, tuple[int, ...], tuple[int, ...]]] = []
     for op in graph.ops:
         if op.name not in PRODUCTS or op.output.type.dtype not in _REALS:
             continue
         free = [i for i in (0, 1) if _may_change(op.inputs[i], codes)]
         weights = tuple(i for i in free if is_known(op.inputs[i], known))
         if free and len(weights) < 2:
-            layers.append(Layer(op, tuple(i for i in free if i not in weights), weights))
-    return layers
+            layers.append((op, tuple(i for i in free if i not in weights), weights))
+    names = layer_names([op for op, _, _ in layers])
+    return [Layer(*layer, name) for layer, name in zip(layers, names, strict=True)]
+
+
+def layer_names(ops: Sequence[Op]) -> list[str]:
+    """The names of the results of operations, or of the first named values that are computed from
+    them alone; otherwise those of the operations.  Numbers tell equal names.
+    """
+    found = [op.output.name for op in ops]
+    taken = set(found)
+    for i, op in enumerate(ops):
+        if not found[i]:
+            found[i] = unused_name(_name_behind(op) or op.name, taken)
+            taken.add(found[i])
+    return found
+
+
+def _name_behind(op: Op) -> str:
+    """The name of the first named value that is computed from a result alone; "" if there is none,
+    or if it is the result of a product.
+    """
+    value, graph = op.output, op.graph
+    while not value.name:
+        user = only_user(graph, value) if graph is not None else None
+        if user is None or user.name in PRODUCTS or len(user.outputs) != 1:
+            return ""
+        value = user.output
+    return value.name
 
 
 def channel_axis(op: Op, operand: int) -> int | None:

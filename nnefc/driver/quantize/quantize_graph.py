@@ -55,7 +55,7 @@ class Quantized:
         ours, theirs = layers_of(self.reals), layers_of(other)
         operands = [rounded_operands(each) for each in (ours, theirs)]
         kinds = [[(op.name, i) for op, i in each] for each in operands]
-        same = [each.name for each in ours] == [each.name for each in theirs]
+        same = [each.op.output.name for each in ours] == [each.op.output.name for each in theirs]
         if not same or kinds[0] != kinds[1]:
             message = "the layers of the model depend on its symbols"
             hint = "give them values: --symbol NAME=VALUE"

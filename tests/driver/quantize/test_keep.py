@@ -13,8 +13,9 @@ import pytest
 
 import nnefc
 from nnefc import NnefError
-from nnefc.digits import HELD_OUT
+from nnefc.digits import HELD_OUT, IMAGES
 from nnefc.driver.quantize.layers import layers_of
+from nnefc.driver.quantize.samples import read_samples
 from nnefc.ir import Graph
 from nnefc.ops.tools.reference import evaluate
 from tests.helpers.command_line import DIGITS
@@ -64,6 +65,23 @@ def test_as_few_layers_stay_as_a_ratio_needs() -> None:
     for count, (below, above) in enumerate(itertools.pairwise([ratios[0] - 2, *ratios])):
         graph = nnefc.quantize(DIGITS, SAMPLES, signal_to_noise=(below + above) / 2)
         assert stays(graph) == set(kept[count])
+
+
+def test_layers_are_not_kept_for_noise_that_cancels() -> None:
+    """conv3 alone does, though conv1 and conv2, which make more noise alone, do not."""
+    reals = nnefc.import_model(DIGITS)
+    images = [sample["image"] for sample in read_samples(IMAGES, reals.inputs)]
+    expected = [evaluate(reals, {"image": x}).outputs["probabilities"] for x in images]
+
+    def decibels(graph: Graph) -> float:
+        found = [evaluate(graph, {"image": x}).outputs["probabilities"] for x in images]
+        noise = np.sum((np.stack(found) - np.stack(expected)) ** 2)
+        return float(10 * np.log10(np.sum(np.square(expected)) / noise))
+
+    kept = [["conv1", "conv2"], ["conv3"], ["conv1", "conv2", "conv3"]]
+    ratios = [decibels(nnefc.quantize(DIGITS, IMAGES, keep=names)) for names in kept]
+    assert ratios[0] < 55 < ratios[1] < ratios[2]
+    assert stays(nnefc.quantize(DIGITS, IMAGES, signal_to_noise=55)) == {"conv3"}
 
 
 def losses(graph: Graph, measure: str) -> float:

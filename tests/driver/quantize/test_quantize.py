@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from PIL import Image
 import nnefc
 from nnefc import NnefError
 from nnefc.digits import ARCHIVE, HELD_OUT, IMAGES
+from nnefc.driver.quantize.layers import layer_names, layers_of
 from nnefc.driver.quantize.samples import Folder, Pictures, read_samples
 
 Array = np.ndarray[Any, Any]
@@ -124,3 +126,31 @@ def test_models_without_products_are_refused(tmp_path: Path) -> None:
         nnefc.quantize(tmp_path, np.ones(3))
     with pytest.raises(TypeError, match="unexpected keyword"):
         nnefc.quantize(tmp_path, np.ones(3), batch=1)  # type: ignore[call-arg]
+
+
+def test_layers_without_names_have_those_of_the_results_behind_them(tmp_path: Path) -> None:
+    """`Gemm` with a bias of several rows becomes a product without a name, and a sum."""
+    parser: Any = pytest.importorskip("onnx.parser")
+    model = parser.parse_model(
+        '<ir_version: 8, opset_import: ["":17]> '
+        "g (float[4,8] x, float[4,8] c) => (float[4,8] y) "
+        "<float[8,8] w = {" + ", ".join(map(str, range(64))) + "}> "
+        "{ a = Gemm(x, w, c) r = Relu(a) y = Gemm(r, w, c) }"
+    )
+    path = tmp_path / "net.onnx"
+    path.write_bytes(model.SerializeToString())
+    graph = nnefc.import_model(path)
+    layers = layers_of(graph)
+    assert [layer.op.output.name for layer in layers] == ["", ""]
+    assert [layer.name for layer in layers] == ["a", "y"]
+    sample = {"x": np.ones((4, 8), np.float32), "c": np.ones((4, 8), np.float32)}
+    codes = nnefc.quantize(graph, sample, keep=["a"])
+    assert [layer.op.inputs[0].name for layer in layers_of(codes)] == ["x"], "y reads codes"
+
+
+def test_names_of_layers_differ() -> None:
+    values = [
+        SimpleNamespace(output=SimpleNamespace(name=name), name="matmul", graph=None)
+        for name in ("", "matmul", "y", "")
+    ]
+    assert layer_names(values) == ["matmul_2", "matmul", "y", "matmul_3"]  # pyright: ignore[reportArgumentType]
