@@ -42,7 +42,7 @@ ALLOWED: dict[str, set[str]] = {
         *("artifacts", "dynamic"),
     },
     "api": {
-        *("formats", "ir", "options", "frontends", "runtime", "driver", "artifacts"),
+        *("formats", "ir", "options", "frontends", "runtime", "emit", "driver", "artifacts"),
         *("model_cache", "dynamic"),
     },
     "onnx": {

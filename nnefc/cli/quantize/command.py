@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -26,9 +25,9 @@ if TYPE_CHECKING:
     from nnefc.driver.quantize.config import QuantizeConfig
     from nnefc.driver.quantize.quantize_graph import Quantized
     from nnefc.driver.quantize.samples import Pictures
-    from nnefc.emit.convert.extents import Extents
     from nnefc.emit.convert.nnef_model import NnefModel
     from nnefc.emit.convert.onnx.model import OnnxModel
+    from nnefc.emit.convert.tract_model import To as Language
     from nnefc.frontends.common.graph_source import GraphSource, Shapes
     from nnefc.ir import Graph
     from nnefc.options.import_config import ImportConfig
@@ -185,23 +184,6 @@ def _converted(
         from nnefc.emit.convert.onnx.model import onnx_model
 
         return onnx_model(graph, extents)
-    return _document(graph, extents, to)
+    from nnefc.emit.convert.nnef_quantized import document_of_codes
 
-
-def _document(graph: Graph, extents: Extents, to: str) -> NnefModel:
-    """NNEF 1.0.2 with a quantization file if that can say it, otherwise the dialect of tract."""
-    from nnefc.emit.convert.nnef_quantized import quantized_document
-    from nnefc.emit.convert.tract_model import document_for
-    from nnefc.support.errors import NnefError
-
-    if to == "tract" or (to == "auto" and extents.symbols):
-        return document_for(graph, extents, "tract")
-    try:
-        return quantized_document(graph)
-    except NnefError as error:
-        families = {each.rule.partition("/")[0] for each in error.errors}
-        if to == "nnef" or families != {"flatten"}:
-            raise
-        because = [each.message for each in error.errors]
-    model = document_for(graph, extents, "tract")
-    return replace(model, converted=replace(model.converted, because=because))
+    return document_of_codes(graph, extents, cast("Language", to))

@@ -44,8 +44,10 @@ class NnefModel:
     quantization: str | None = None
     """The quantization file."""
 
-    def write(self, path: FilePath, progress: Progress | None = None) -> None:
-        """Write a container, whole or not at all; a file that exists is replaced.
+    def write(
+        self, path: FilePath, progress: Progress | None = None, *, overwrite: bool = True
+    ) -> None:
+        """Write a container, whole or not at all; `overwrite`: a file that exists is replaced.
 
         Raises NnefError `container/...` or `data/...`.
         """
@@ -56,7 +58,7 @@ class NnefModel:
             tensors=self.tensors,
             encodings=self.encodings,
             quantization=self.quantization,
-            overwrite=True,
+            overwrite=overwrite,
             progress=progress,
         )
 

@@ -18,14 +18,17 @@ from typing import Any, Final
 
 import numpy as np
 
+from nnefc.emit.convert.extents import Extents
 from nnefc.emit.convert.nnef_model import NnefModel, nnef_model
 from nnefc.emit.convert.standard_operations import without_dead_code
+from nnefc.emit.convert.tract_model import To, document_for
 from nnefc.frontends.nnef.refusals import Refusals
 from nnefc.ir import DType, Graph, Op, TensorType, Value
 from nnefc.ir.graph import Variable
 from nnefc.ops.core.known_items import known_items
 from nnefc.ops.extended.quantized import code_limits
 from nnefc.ops.tools.build import build
+from nnefc.support.errors import NnefError
 from nnefc.support.names import identifier, plain_label, unused_name
 from nnefc.syntax.printer import print_literal
 
@@ -34,6 +37,25 @@ Array = np.ndarray[Any, Any]
 _CODES: Final = (DType.INT8, DType.UINT8)
 BITS: Final = 8
 _RULE: Final = "flatten/operation"
+
+
+def document_of_codes(graph: Graph, extents: Extents, to: To = "auto") -> NnefModel:
+    """The document of a graph with codes, whose extents may be symbolic: NNEF 1.0.2 with a
+    quantization file if that can say it, otherwise the dialect of tract.
+
+    `to`: "nnef" and "tract" choose one of both.  Raises NnefError `flatten/...`.
+    """
+    if to == "tract" or (to == "auto" and extents.symbols):
+        return document_for(graph, extents, "tract")
+    try:
+        return quantized_document(graph)
+    except NnefError as error:
+        families = {each.rule.partition("/")[0] for each in error.errors}
+        if to == "nnef" or families != {"flatten"}:
+            raise
+        because = [each.message for each in error.errors]
+    model = document_for(graph, extents, "tract")
+    return replace(model, converted=replace(model.converted, because=because))
 
 
 def quantized_document(graph: Graph) -> NnefModel:
