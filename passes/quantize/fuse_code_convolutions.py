@@ -138,12 +138,13 @@ def sums_of_reals(graph: Graph, op: Op, known: KnownValues) -> tuple[Op, Array] 
     if x is None or filter_ is None:
         return "an operand has no codes"
     scale = _scale(op, x, filter_, known)
-    if scale is None:
-        return "a scale is computed, or varies along a sum"
+    if isinstance(scale, str):
+        return scale
     if exceeds_float32(scale):
         return "the product of the scales exceeds float32"
-    if not x.has_one_scale():
-        return "zero points differ"
+    points = computed_items(x.dequantize.inputs[2], known)
+    if x.dequantize.inputs[2].type.volume != 1 and (points is None or np.ptp(points)):
+        return "zero points of the input differ"
     zero = filter_.dequantize.inputs[2]
     along = [axis for axis, extent in enumerate(zero.type.dims) if extent != 1]
     if not along:
@@ -151,7 +152,7 @@ def sums_of_reals(graph: Graph, op: Op, known: KnownValues) -> tuple[Op, Array] 
     elif filter_.moves or along != [int(is_reversed(op))]:
         return "zero points of the filter vary along a sum"
     operands = [x.codes(graph, op), filter_.codes(graph, op)]
-    operands += [_number(graph, op, x.dequantize.inputs[2]), zero]
+    operands += [_common_number(graph, op, x.dequantize.inputs[2], points), zero]
     name, attributes = f"integer_{op.name}", op.attributes
     return build(graph, name, operands, attributes, before=op, location=op.location), scale
 
@@ -163,22 +164,47 @@ def _number(graph: Graph, op: Op, value: Value) -> Value:
     return build(graph, "reshape", [value], {"shape": ()}, before=op).output
 
 
-def _scale(op: Op, x: Source, filter_: Source, known: KnownValues) -> Array | None:
-    """The product of the scales in float64, one or one per channel; None if it is no such product.
+def _common_number(graph: Graph, op: Op, value: Value, items: Array | None) -> Value:
+    """A value whose items are equal, in rank 0."""
+    if value.type.volume == 1 or items is None:
+        return _number(graph, op, value)
+    type_ = TensorType(value.type.dtype, ())
+    return graph.insert(constant_op(items.reshape(-1)[0], type_, op.location), op).output
+
+
+def _scale(op: Op, x: Source, filter_: Source, known: KnownValues) -> Array | str:
+    """The product of the scales in float64, one or one per channel; or why there is none.
 
     Behind moves, a filter has one scale.  All groups of a deconvolution have the same scales.
     """
     left, right = (computed_items(s.dequantize.inputs[1], known) for s in (x, filter_))
-    if left is None or right is None or left.size != 1:
-        return None
+    if left is None or right is None:
+        return "a scale is computed"
+    factor = _scale_of_input(op, x, left)
+    if factor is None:
+        return "scales of the input vary along a sum"
     if right.size > 1:
         axis = int(is_reversed(op))
         channels = filter_.dequantize.output.type.dims[axis]
         if right.ndim <= axis or not right.shape[axis] == right.size == channels or filter_.moves:
-            return None
+            return "scales of the filter vary along a sum"
         right = np.tile(right.reshape(-1), op.output.type.dims[1] // channels)
-    product = right.astype(np.float64).reshape(-1) * float(left.item())
+    product = right.astype(np.float64).reshape(-1) * factor
     return product if product.size > 1 else product.reshape(())
+
+
+def _scale_of_input(op: Op, x: Source, scale: Array) -> Array | None:
+    """The scale of the input in float64, one or one per channel of the output.
+
+    A depthwise convolution sums over one channel of the input.  None if a sum has several scales.
+    """
+    channels, outputs = op.inputs[0].type.dims[1], op.output.type.dims[1]
+    if scale.size == 1:
+        return scale.astype(np.float64).reshape(-1)
+    is_along_channels = scale.ndim > 1 and scale.shape[1] == scale.size == channels
+    if is_reversed(op) or x.moves or not is_along_channels or op.inputs[1].type.dims[1] != 1:
+        return None
+    return np.repeat(scale.astype(np.float64).reshape(-1), outputs // channels)
 
 
 def _bias(value: Value, scale: Array, known: KnownValues) -> tuple[Array, Array] | str:

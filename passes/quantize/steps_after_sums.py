@@ -256,20 +256,25 @@ class _Step:
         return replace(before, low=low, high=high) if low <= high else None
 
     def _rounded(self) -> StepsAfterSums | None:
-        terms, dtype = _scale_and_zero(self.op, self.known), self.op.output.type.dtype
+        """Codes; scales may vary along channels if the clamped codes have common bounds."""
+        terms, dtype = _scales_and_zero(self.op, self.known), self.op.output.type.dtype
         if terms is None or dtype.itemsize > 1 or not self._is_first("quantize"):
             return None
         scale, point = terms
         rounding, first = self.op.attributes["rounding"], self.before.first
+        if scale.size > 1 and (first is not None or self.before.addend is not None):
+            return None
         name: Literal["round_even", "round"] = "round" if rounding == "up" else "round_even"
         if first is not None and (first.codes is None or first.codes.rounding != name):
             return None
-        units = _scaled(self.before, 1 / np.array(scale))
         limits = code_limits(dtype)
         # rounding keeps the order of numbers, so bounds may be rounded instead
-        bounds = (np.array(bound) for bound in (units.low, units.high))
+        bounds = (bound * (1 / scale) for bound in (self.before.low, self.before.high))
         low, high = (np.clip(nearest(b, rounding) + point, *limits) for b in bounds)
-        return replace(units, codes=Codes(dtype, point, int(low), int(high), name))
+        if np.ptp(low) or np.ptp(high):
+            return None
+        codes = Codes(dtype, point, int(low.flat[0]), int(high.flat[0]), name)
+        return replace(_scaled(self.before, 1 / scale), codes=codes)
 
     def _is_first(self, name: str) -> bool:
         """Whether the steps before give the first operand, if the operation is `name`."""
@@ -299,6 +304,19 @@ def _scaled(steps: StepsAfterSums, number: Array) -> StepsAfterSums:
         low=steps.low * float(number.flat[0]),
         high=steps.high * float(number.flat[0]),
     )
+
+
+def _scales_and_zero(op: Op, known: KnownValues) -> tuple[Array, int] | None:
+    """The scales in float64, of rank 0 or one per channel, and the common zero point of a
+    conversion, if they are known and the scales are positive.
+    """
+    scale, point = (computed_items(v, known) for v in op.inputs[1:])
+    if scale is None or point is None or not (scale > 0).all() or np.ptp(point):
+        return None
+    if scale.size > 1 and (scale.ndim < 2 or scale.shape[1] != scale.size):
+        return None
+    numbers = scale.astype(np.float64).reshape(-1 if scale.size > 1 else ())
+    return numbers, int(point.flat[0])
 
 
 def _scale_and_zero(op: Op, known: KnownValues) -> tuple[float, int] | None:

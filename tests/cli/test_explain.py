@@ -218,7 +218,7 @@ def _zero_reasons(zero: str, text: str = ZEROS) -> list[str]:
 
 def test_zero_points_of_filters_have_reasons() -> None:
     """They may vary along outputs, but not along a sum, and have to be known."""
-    input_zeros, computed = "zero points differ", "the filter is computed"
+    input_zeros, computed = "zero points of the input differ", "the filter is computed"
     along_sum = "zero points of the filter vary along a sum"
     assert _zero_reasons("y") == [along_sum, input_zeros, computed]
     along_outputs = ZEROS.replace("  %1: ", OUTPUTS, 1)
