@@ -15,8 +15,8 @@ import pytest
 from nnefc.driver.compile import compile_graph
 from nnefc.driver.lower_graph import lower_graph
 from nnefc.options.compile_config import CompileConfig
-from nnefc.passes.quantize.float_layers import FloatLayers
 from nnefc.passes.pipeline import run_pipeline
+from nnefc.passes.quantize.float_layers import FloatLayers
 from tests.helpers.onnx.evaluate import graph_for
 from tests.helpers.onnx.quantized_networks import Network
 
