@@ -153,12 +153,12 @@ def test_kinds_differ_by_algorithm_and_layout() -> None:
 
 
 CODES = """\
-graph g(%x: uint8[3,2], %y: uint16[2,2], %p: uint8[1,1,4]) -> (a = %a, b = %b, c = %c) {
+graph g(%x: uint8[3,2], %y: uint16[2,2], %p: uint8[1,1,4], %f: uint8[1,1,3]) -> (a = %a,
+  b = %b, c = %c) {
   %s: float32[] = constant() {shape = [], value = [0.5]}
   %z: uint8[] = constant() {shape = [], value = [7]}
   %t: uint16[] = constant() {shape = [], value = [7]}
   %w: uint8[2,2] = constant() {shape = [2, 2], value = tensor uint8[2,2] [1, 2, 3, 4]}
-  %f: uint8[1,1,3] = constant() {shape = [1, 1, 3], value = tensor uint8[1,1,3] [1, 2, 3]}
   %0: float32[] = constant() {shape = [], value = [0.0]}
   %1: float32[3,2] = dequantize(%x, %s, %z)
   %2: float32[2,2] = dequantize(%w, %s, %z)
@@ -167,7 +167,7 @@ graph g(%x: uint8[3,2], %y: uint16[2,2], %p: uint8[1,1,4]) -> (a = %a, b = %b, c
   %5: float32[1,1,3] = dequantize(%f, %s, %z)
   %a: float32[3,2] = matmul(%1, %2) {transposeA = false, transposeB = false}
   %b: float32[3,2] = matmul(%1, %3) {transposeA = false, transposeB = false}
-  %c: float32[1,1,4] = conv(%4, %5, %0) {border = "reflect", padding = [[1, 1]],
+  %c: float32[1,1,4] = conv(%4, %5, %0) {border = "constant", padding = [[1, 1]],
     stride = [1], dilation = [1], groups = 1}
 }
 """
@@ -180,7 +180,7 @@ def test_products_of_codes_in_floats_have_reasons() -> None:
     assert kinds == [("matmul", 1), ("conv", 1)]
     reasons = [fact["reason"] for fact in recorder.float_facts()]
     wide = "codes are uint8 and uint16, not of 8 bits"
-    assert reasons == [wide, "the border is 'reflect'"]
+    assert reasons == [wide, "the filter is computed"]
 
 
 ZEROS = """\
