@@ -82,7 +82,7 @@ class Histogram:
             wrong = items[~np.isfinite(items)]
             raise NnefError.of(
                 "quantization/finite",
-                f"tensor '{self.name}' has {wrong[0]} among its items for a sample",
+                f"tensor '{self.name}' has {wrong[0]} among its items",
                 hint="samples must give finite values everywhere; nnefc compare names the first "
                 "operation whose result has NaN",
             )

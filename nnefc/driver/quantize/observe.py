@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from operator import length_hint
 from typing import Any
 
@@ -12,7 +13,7 @@ from nnefc.driver.compile import compile_graph
 from nnefc.driver.quantize.histogram import Histogram
 from nnefc.ir import Graph, Value
 from nnefc.options.compile_config import CompileConfig
-from nnefc.support.errors import NnefError
+from nnefc.support.errors import NnefError, Place
 from nnefc.support.progress import Progress
 
 Array = np.ndarray[Any, Any]
@@ -39,13 +40,37 @@ def observe(
     for number, arrays in enumerate(samples, 1):
         if progress is not None:
             progress(number - 1, max(total, number), "samples")
-        for histogram, array in zip(histograms, run(arrays), strict=True):
-            histogram.add(array)
+        with _naming_sample(arrays, number):
+            for histogram, array in zip(histograms, run(arrays), strict=True):
+                histogram.add(array)
     if not number:
         raise NnefError.of("quantization/samples", "there are no samples")
     if progress is not None:
         progress(number, number, "samples")
     return histograms
+
+
+class Sample(dict[str, Array]):
+    """The arrays of the inputs of a call by name, and the file that they come from."""
+
+    def __init__(self, arrays: Mapping[str, Array], place: Place | None = None) -> None:
+        super().__init__(arrays)
+        self.place = place
+
+
+@contextmanager
+def _naming_sample(arrays: Mapping[str, Array], number: int) -> Generator[None]:
+    """Within the block, errors about values name the sample and its file."""
+    try:
+        yield
+    except NnefError as error:
+        place = arrays.place if isinstance(arrays, Sample) else None
+        raise NnefError(
+            each._replace(message=f"{each.message} for sample {number}", place=each.place or place)
+            if each.rule == "quantization/finite"
+            else each
+            for each in error.errors
+        ) from None
 
 
 def runner(

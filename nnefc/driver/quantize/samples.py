@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 
+from nnefc.driver.quantize.observe import Sample
 from nnefc.formats.arrays import load_array
 from nnefc.formats.files import printable
 from nnefc.formats.image import LAYOUTS, SUFFIXES, read_image
@@ -74,7 +75,8 @@ class Folder:
         value = _only(self.inputs, _place(file))
         mean, std, layout = self.pictures
         dims, dtype = value.type.dims, value.type.dtype.numpy
-        yield {value.name: read_image(file, dims, dtype, mean=mean, std=std, layout=layout)}
+        picture = read_image(file, dims, dtype, mean=mean, std=std, layout=layout)
+        yield Sample({value.name: picture}, _place(file))
 
 
 def sample_files(path: str | os.PathLike[str]) -> list[Path]:
@@ -84,10 +86,16 @@ def sample_files(path: str | os.PathLike[str]) -> list[Path]:
     """
     suffixes = (*ARRAYS, *SUFFIXES)
     root = Path(path)
-    found = sorted(root.rglob("*")) if root.is_dir() else [root]
+    is_folder = root.is_dir()
+    found = sorted(root.rglob("*")) if is_folder else [root]
     files = [each for each in found if each.suffix.lower() in suffixes]
     if not files:
-        message = "there are no files of arrays and no pictures"
+        message = "the folder has no files of arrays and no pictures"
+        if not is_folder:
+            suffix = f"of the suffix {root.suffix}" if root.suffix else "without suffix"
+            message = f"a file {suffix} is no array and no picture"
+        if not root.exists():
+            message = "no such file or folder"
         hint = f"samples are {', '.join(suffixes)} files"
         raise NnefError.of("quantization/samples", message, _place(root), hint)
     return files
@@ -157,18 +165,21 @@ def samples_of(
         listed = ", ".join(f"{v.name}: {len(p)}" for v, p in zip(inputs, pieces, strict=True))
         raise _error(f"inputs have different numbers of samples: {listed}", place)
     for i in range(max(counts, default=1)):
-        yield {
+        arrays = {
             value.name: np.ascontiguousarray(each[i if len(each) > 1 else 0])
             for value, each in zip(inputs, pieces, strict=True)
         }
+        yield Sample(arrays, place)
 
 
 def _by_name(item: object, inputs: Inputs, place: Place | None) -> Mapping[str, Array]:
     names = [value.name for value in inputs]
     if not isinstance(item, Mapping):
-        array = np.asarray(item)
+        array = _as_array(item, place)
         if array.dtype.kind not in "fiub":
-            raise _error(f"a sample is given as {type(item).__name__}", place, _ACCEPTED)
+            is_array = isinstance(item, np.ndarray)
+            kind = f"an array of {array.dtype}" if is_array else type(item).__name__
+            raise _error(f"a sample is given as {kind}", place, _ACCEPTED)
         return {_only(inputs, place).name: array}
     given = cast("Mapping[str, object]", item)
     missing = [name for name in names if name not in given]
@@ -176,7 +187,19 @@ def _by_name(item: object, inputs: Inputs, place: Place | None) -> Mapping[str, 
         found = ", ".join(map(str, given)) or "none"
         message = f"no array for {', '.join(missing)}"
         raise _error(message, place, f"the names of the arrays are: {printable(found)}")
-    return {name: np.asarray(given[name]) for name in names}
+    others = [str(name) for name in given if name not in names]
+    if others and place is None:
+        message = f"the model has no input {printable(', '.join(others))}"
+        raise _error(message, hint=f"its inputs are: {', '.join(names)}")
+    return {name: _as_array(given[name], place) for name in names}
+
+
+def _as_array(item: object, place: Place | None) -> Array:
+    try:
+        return np.asarray(item)
+    except ValueError:  # rows of different lengths
+        message = f"a sample is given as a {type(item).__name__} of rows of different lengths"
+        raise _error(message, place, _ACCEPTED) from None
 
 
 def _only(inputs: Inputs, place: Place | None) -> Value:
@@ -214,7 +237,12 @@ def _converted(array: Array, value: Value, place: Place | None) -> Array:
     """An array with the item type of an input, if that holds its items."""
     dtype = value.type.dtype
     kind = "f" if dtype.is_float else dtype.numpy.kind
-    typed = array.astype(dtype.numpy) if array.dtype.kind in _KINDS.get(kind, "") else None
+    with np.errstate(over="ignore", invalid="ignore"):
+        typed = array.astype(dtype.numpy) if array.dtype.kind in _KINDS.get(kind, "") else None
+    if typed is not None and kind == "f" and (np.isinf(typed) & np.isfinite(array)).any():
+        largest = f"{np.abs(array[np.isfinite(array)]).max():g}"
+        message = f"input '{value.name}' is {dtype}, which does not hold {largest}"
+        raise _error(message, place, "scale the samples as the inputs of later calls are scaled")
     if typed is None or (kind in "iu" and not np.array_equal(typed, array)):
         message = f"input '{value.name}' is {dtype}, which does not hold the {array.dtype} given"
         raise _error(message, place)

@@ -118,6 +118,33 @@ def test_what_is_refused(
         nnefc.quantize(ARCHIVE, data, **options)
 
 
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ("folder", r"folder/b\.npy: error: tensor 'image' has nan among its items for sample 4 "),
+        ("missing", "missing: error: no such file or folder"),
+        ("notes.txt", r"notes\.txt: error: a file of the suffix \.txt is no array and no picture"),
+        ("empty", "empty: error: the folder has no files of arrays and no pictures"),
+        ({"image": DIGITS[:1], "labels": DIGITS[:1]}, "has no input labels[^$]*inputs are: image"),
+        (DIGITS[:1].astype(np.float64) * 1e39, r"image' is float32, which does not hold 1e\+39"),
+        (DIGITS[:1].astype(np.complex64), "a sample is given as an array of complex64"),
+        ([[[1.0, 2.0], [3.0]]], "a list of rows of different lengths"),
+    ],
+)
+@pytest.mark.filterwarnings("error")
+def test_messages_about_samples(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: Any, message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("folder", "empty"):
+        Path(name).mkdir()
+    Path("notes.txt").touch()
+    np.save("folder/a.npy", DIGITS[:2])
+    np.save("folder/b.npy", np.stack([DIGITS[0], DIGITS[0] * np.nan]))
+    with pytest.raises(NnefError, match=message):
+        nnefc.quantize(ARCHIVE, data)
+
+
 def test_models_without_products_are_refused(tmp_path: Path) -> None:
     (tmp_path / "graph.nnef").write_text(
         "version 1.0; graph net(x) -> (y) { x = external(shape = [3]); y = relu(x); }"
