@@ -10,6 +10,7 @@ from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.values import Operand, OperatorError
 from nnefc.frontends.onnx.broadcasting import constant
 from nnefc.frontends.onnx.operators.elementwise.casts import converted, elem_type_of
+from nnefc.frontends.onnx.operators.quantized.known_blocks import known_blocks
 from nnefc.frontends.onnx.operators.reductions import extreme
 from nnefc.frontends.onnx.quantization import dequantized, parameter, quantized
 from nnefc.frontends.onnx.registry import MICROSOFT, operator
@@ -65,8 +66,15 @@ def dequantize_linear(
     output_dtype: int = 0,
 ) -> Any:
     """(x - x_zero_point) x_scale, computed in float32."""
-    real = dequantized(make, x, x_scale, x_zero_point, axis, block_size)
-    return converted(make, real, output_dtype or elem_type_of(x_scale))
+    elem_type = output_dtype or elem_type_of(x_scale)
+    real: Operand | None = None
+    if block_size:
+        may_stay = elem_type == TensorProto.FLOAT
+        blocks = axis, block_size
+        real = known_blocks(make, x, x_scale, x_zero_point, *blocks, may_stay=may_stay)
+    if real is None:
+        real = dequantized(make, x, x_scale, x_zero_point, axis, block_size)
+    return converted(make, real, elem_type)
 
 
 @operator("DynamicQuantizeLinear", since=11)

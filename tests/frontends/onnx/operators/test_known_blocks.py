@@ -1,0 +1,112 @@
+"""Known codes with scales for blocks: reals are computed once, or products read the blocks."""
+
+# pyright: reportUnknownMemberType=false
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from nnefc.driver.compile import compile_graph
+from nnefc.driver.lower_graph import lower_graph
+from nnefc.options.compile_config import CompileConfig
+from tests.helpers.onnx.evaluate import graph_for
+
+Array = np.ndarray[Any, Any]
+
+ONE = CompileConfig(1)
+ROWS, DEPTH, COLUMNS = 3, 128, 48
+LIMITS = {"int4": (-8, 8), "uint4": (0, 16), "int8": (-128, 128), "uint8": (0, 256)}
+
+
+class _Case(NamedTuple):
+    model: Any
+    x: Array
+    expected: Array
+
+
+def _case(kind: str, block: int, axis: int, zeros: str, scales: str, depth: int = DEPTH) -> _Case:
+    """x times a matrix [depth, columns], or times the transpose of [columns, depth]."""
+    random = np.random.default_rng(0)
+    low, high = LIMITS[kind]
+    shape = (depth, COLUMNS) if axis == 0 else (COLUMNS, depth)
+    blocks = tuple(-(-n // block) if i == axis else n for i, n in enumerate(shape))
+    codes = random.integers(low, high, shape)
+    sizes = random.uniform(0.01, 0.02, blocks).astype(np.float32)
+    if scales == "exact":
+        sizes = sizes.astype(np.float16).astype(np.float32)
+    middle = (low + high) // 2
+    points = random.integers(low, high, blocks) if zeros == "any" else np.full(blocks, middle)
+    type_ = getattr(TensorProto, kind.upper())
+    constants = [
+        helper.make_tensor("w", type_, shape, codes.ravel().tolist()),
+        helper.make_tensor("z", type_, blocks, points.ravel().tolist()),
+        numpy_helper.from_array(sizes, "s"),
+    ]
+    nodes = [
+        helper.make_node("DequantizeLinear", ["w", "s", "z"], ["m"], axis=axis, block_size=block),
+        helper.make_node("Transpose", ["m"], ["t"], perm=[1, 0]),
+        helper.make_node("MatMul", ["x", "m" if axis == 0 else "t"], ["y"]),
+    ]
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        nodes[:: 1 if axis else 2],
+        "blocks",
+        [value("x", TensorProto.FLOAT, [ROWS, depth])],
+        [value("y", TensorProto.FLOAT, [ROWS, COLUMNS])],
+        constants,
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    x = random.normal(size=(ROWS, depth)).astype(np.float32)
+    wide = [
+        np.repeat(a.astype(np.float64), block, axis).take(range(depth), axis)
+        for a in (points, sizes)
+    ]
+    matrix = (codes - wide[0]) * wide[1]
+    return _Case(model, x, x @ (matrix if axis == 0 else matrix.T))
+
+
+def _kernels(case: _Case) -> list[Any]:
+    launches = lower_graph(graph_for(case.model, [case.x]), ONE).launches
+    return [kernel for each in launches for kernel in each.kernels]
+
+
+def _check(case: _Case) -> None:
+    got = compile_graph(graph_for(case.model, [case.x]), ONE).run({"x": case.x})["y"]
+    np.testing.assert_allclose(got, case.expected, rtol=0, atol=1e-5 * np.abs(case.expected).max())
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("block", [32, 64])
+@pytest.mark.parametrize("kind", LIMITS)
+def test_products_read_blocks(kind: str, block: int, axis: int) -> None:
+    """Symmetric codes with scales of 16 bits, in blocks of multiples of 32."""
+    case = _case(kind, block, axis, "middle", "exact")
+    (kernel,) = _kernels(case)
+    assert ("q4_0" if "4" in kind else "q8_1") in kernel.arguments
+    _check(case)
+
+
+@pytest.mark.parametrize(
+    ("block", "zeros", "scales", "depth"),
+    [
+        (16, "middle", "exact", DEPTH),
+        (32, "any", "exact", DEPTH),
+        (32, "middle", "wide", DEPTH),
+        (32, "middle", "exact", DEPTH - 5),
+    ],
+)
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("kind", LIMITS)
+def test_others_are_computed_once(
+    kind: str, axis: int, block: int, zeros: str, scales: str, depth: int
+) -> None:
+    """One launch multiplies with a matrix of reals."""
+    case = _case(kind, block, axis, zeros, scales, depth)
+    (kernel,) = _kernels(case)
+    assert kernel.family.startswith("product.")
+    assert not {"q4_0", "q8_1"} & {a for a in kernel.arguments if isinstance(a, str)}
+    _check(case)
