@@ -170,12 +170,16 @@ WEIGHTS = {"w": np.zeros((6, 2, 16), np.uint8), "s": np.ones((6, 2), np.float32)
 @pytest.mark.parametrize(
     ("changes", "settings", "message"),
     [
-        ({"s": np.ones(5, np.float32)}, {}, "do not fit 6 rows of 2 blocks"),
-        ({"z": np.ones(5, np.uint8)}, {}, "do not fit 6 rows of 2 blocks"),
+        ({"s": np.ones(5, np.float32)}, {}, "scales have shape [5], not [6, 2]"),
+        ({"z": np.ones(5, np.uint8)}, {}, "zero points have shape [5], not [6, 1]"),
+        ({"z": np.ones(5, np.float32)}, {}, "zero points have shape [5], not [6, 2]"),
+        ({"w": np.zeros((6, 2, 15), "u1")}, {}, "weights have shape [6, 2, 15], not [6, 2, 16]"),
         ({"z": np.ones((6, 1), np.int8)}, {}, "zero_points has items of int8"),
-        ({}, {"block_size": 0}, "block_size = 0"),
-        ({}, {"block_size": -32}, "block_size = -32"),
-        ({}, {"bits": 0}, "bits = 0"),
+        ({}, {"block_size": 0}, "block_size = 0 is no power of two from 16"),
+        ({}, {"block_size": -32}, "block_size = -32 is no power of two from 16"),
+        ({}, {"block_size": 24}, "block_size = 24 is no power of two from 16"),
+        ({}, {"bits": 0}, "bits = 0: weights have 2, 4 or 8 bits"),
+        ({}, {"N": -1}, "N = -1: the number of rows of the weights is positive"),
     ],
 )
 def test_weights_in_blocks(

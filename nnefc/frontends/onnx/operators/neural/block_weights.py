@@ -7,6 +7,7 @@ with a matrix that has an item per block.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -109,19 +110,23 @@ def block_weights(
     `shape`: rows, blocks of a row, items of a block.  `zeros`: codes in bytes, or numbers.
     """
     rows, blocks, block = shape
-    try:
-        items = unpacked(codes.reshape(rows, blocks, block * bits // 8), bits)
-        sizes = scales.astype(np.float32).reshape(rows, blocks)
-        if zeros is None:
-            points = np.full((rows, blocks), 1 << (bits - 1), np.float32)
-        elif zeros.dtype == np.uint8:
-            packed = zeros.reshape(rows, -(-blocks * bits // 8))
-            points = unpacked(packed, bits)[:, :blocks].astype(np.float32)
-        else:
-            points = zeros.astype(np.float32).reshape(rows, blocks)
-    except ValueError as error:
-        message = f"weights, scales or zero points do not fit {rows} rows of {blocks} blocks"
-        raise OperatorError(f"argument/{what}", f"{message}: {error}") from None
+
+    def fitted(name: str, array: Array, row: tuple[int, ...]) -> Array:
+        if array.size == rows * math.prod(row):
+            return array.reshape(rows, *row)
+        message = f"{name} have shape {list(array.shape)}, not {[rows, *row]}"
+        hint = f"{rows} rows of {blocks} blocks of {block} items in {bits} bits"
+        raise OperatorError(f"argument/{what}", message, hint)
+
+    items = unpacked(fitted("weights", codes, (blocks, block * bits // 8)), bits)
+    sizes = fitted("scales", scales, (blocks,)).astype(np.float32)
+    if zeros is None:
+        points = np.full((rows, blocks), 1 << (bits - 1), np.float32)
+    elif zeros.dtype == np.uint8:
+        packed = fitted("zero points", zeros, (-(-blocks * bits // 8),))
+        points = unpacked(packed, bits)[:, :blocks].astype(np.float32)
+    else:
+        points = fitted("zero points", zeros, (blocks,)).astype(np.float32)
     return BlockWeights(items.reshape(rows, blocks * block), sizes, points, bits)
 
 

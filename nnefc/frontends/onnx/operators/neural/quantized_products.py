@@ -48,9 +48,7 @@ def matmul_n_bits(
     if weight_prepacked:
         message = f"weight_prepacked = {weight_prepacked}: weights in an order for other devices"
         raise OperatorError("onnx/unsupported", message)
-    if bits not in (2, 4, 8) or block_size < 16 or K < 1 or N < 1:
-        message = f"bits = {bits}, block_size = {block_size}, K = {K}, N = {N}"
-        raise OperatorError("argument/matmul", message)
+    _check_sizes(bits, block_size, K, N)
     if of_rank_at_least("matmul", "A", A, 1)[-1] != K:
         raise OperatorError("argument/matmul", f"A has shape {list(A.type.dims)}, but K = {K}")
     wide = accumulation_type(A.type.dtype)
@@ -82,6 +80,19 @@ def matmul_n_bits(
         )
         y = _times_transpose(make, x, make.cast(matrix, wide))
     return _finished(make, y, bias, (*A.type.dims[:-1], N), A.type.dtype)
+
+
+def _check_sizes(bits: int, block_size: int, K: int, N: int) -> None:
+    """Raise OperatorError for attributes that weights in blocks cannot have."""
+    if bits not in (2, 4, 8):
+        raise OperatorError("argument/matmul", f"bits = {bits}: weights have 2, 4 or 8 bits")
+    if block_size < 16 or block_size & (block_size - 1):
+        message = f"block_size = {block_size} is no power of two from 16"
+        raise OperatorError("argument/matmul", message)
+    for name, extent, what in (("K", K, "columns"), ("N", N, "rows")):
+        if extent < 1:
+            message = f"{name} = {extent}: the number of {what} of the weights is positive"
+            raise OperatorError("argument/matmul", message)
 
 
 def _finished(
