@@ -54,9 +54,11 @@ def load(
 
 def model_in(file: ArtifactFile, threads: int | None) -> Model:
     """The model in an open file."""
+    from nnefc.driver.precision import warn_of_stored_precision
     from nnefc.runtime.artifact.read_artifact import artifact_in
 
     artifact = artifact_in(file)
+    warn_of_stored_precision(artifact.precision)
     if artifact.is_dynamic is True:
         from nnefc.dynamic.dynamic_model import DynamicModel
 

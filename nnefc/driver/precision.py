@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from nnefc.support.errors import Diagnostic, warn
@@ -32,3 +33,25 @@ def warn_of_precision(config: CompileConfig) -> None:
         return
     message = f"products of {config.precision} are not faster here: the model is float32"
     warn(Diagnostic("input/precision", message, severity="warning"))
+
+
+def warn_of_stored_precision(precision: str) -> None:
+    """Warn if a model in an artifact of this precision is float32 on this machine."""
+    if precision != "float32":
+        from nnefc.options.compile_config import CompileConfig
+
+        warn_of_precision(CompileConfig.of(precision=precision))
+
+
+def warn_of_targets(config: CompileConfig, targets: Sequence[str]) -> None:
+    """Warn if code for other processors is float32 although `config` wants less precision."""
+    from nnefc.kernels.target.isa import NATIVE, row_of
+
+    if config.precision == "float32":
+        return
+    rows = {name: row_of(name) for name in targets if name != NATIVE}
+    wide = [name for name, row in rows.items() if not (row.bfloat16_dot or row.matrix_dot)]
+    if wide:
+        names = ", ".join(wide)
+        message = f"no instructions for {config.precision} in {names}: that code is float32"
+        warn(Diagnostic("input/precision", message, severity="warning"))

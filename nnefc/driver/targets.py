@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Generic, TypeVar, cast
 
+from nnefc.driver.precision import warn_of_targets
 from nnefc.formats.files import reason
 from nnefc.kernels.target.isa import BUILD, NATIVE, row_of
 from nnefc.support.errors import NnefError
@@ -68,6 +69,7 @@ def build_targets(
     `progress` is called while the kernels of the targets are compiled, one after the other; for
     several targets, its labels begin with the target.
     """
+    warn_of_targets(config, targets)
     others = [name for name in targets if name != NATIVE]
     builds: dict[str, B] = {}
     if NATIVE in targets:

@@ -11,7 +11,7 @@ import pytest
 
 import nnefc
 from nnefc.driver import precision
-from nnefc.driver.precision import half_kernels
+from nnefc.driver.precision import half_kernels, warn_of_targets
 from nnefc.kernels.target.isa import host
 from nnefc.options.compile_config import CompileConfig
 from nnefc.passes.analysis.half_support import HalfKernels
@@ -89,7 +89,8 @@ def test_saved_models_have_weights_in_16_bits(document: Path, tmp_path: Path) ->
     loaded: Any = nnefc.load(tmp_path / "net.nnefc", threads=1)
     np.testing.assert_array_equal(loaded(x), y)
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(loaded))(x), y)
-    loaded.save(tmp_path / "other.nnefc", targets=["x86-64-v3" if IS_X86 else "aarch64"])
+    with pytest.warns(nnefc.NnefWarning, match="that code is float32"):
+        loaded.save(tmp_path / "other.nnefc", targets=["x86-64-v3" if IS_X86 else "aarch64"])
     np.testing.assert_allclose(nnefc.load(tmp_path / "other.nnefc")(x), plain, rtol=1e-5, atol=1e-5)
 
 
@@ -97,3 +98,31 @@ def test_unknown_precisions_are_refused(cli: Cli, document: Path) -> None:
     shown = cli("compile", document, "--random-weights", 1, "--precision", "float16")
     assert shown.status == 1
     assert "must be 'float32' or 'bfloat16'" in shown.err
+
+
+def test_unknown_precisions_are_told_before_inputs(cli: Cli, document: Path) -> None:
+    shown = cli("run", document, "--random-weights", 1, "--precision", "float16")
+    assert shown.status == 1
+    assert "must be 'float32' or 'bfloat16'" in shown.err
+    assert "'x'" not in shown.err
+
+
+@pytest.mark.usefixtures("without_products")
+def test_files_in_bfloat16_warn_once(cli: Cli, document: Path, tmp_path: Path) -> None:
+    """They are opened where products of bfloat16 are not faster."""
+    file = tmp_path / "net.nnefc"
+    with pytest.warns(nnefc.NnefWarning, match="the model is float32"):
+        model = nnefc.compile(document, random_weights=1, precision="bfloat16", threads=1)
+    model.save(file)
+    with pytest.warns(nnefc.NnefWarning, match="the model is float32") as caught:
+        nnefc.load(file, threads=1)
+    assert len(caught) == 1
+    assert cli("run", file, "--random-inputs", 1).err.count("input/precision") == 1
+
+
+def test_targets_without_products_warn(recwarn: pytest.WarningsRecorder) -> None:
+    warn_of_targets(CompileConfig(1), ["native", "x86-64-v3"])
+    warn_of_targets(HALVES, ["native"])
+    assert not recwarn.list
+    with pytest.warns(nnefc.NnefWarning, match="in x86-64-v3, aarch64: that code is float32"):
+        warn_of_targets(HALVES, ["native", "x86-64-v3", "aarch64"])

@@ -182,7 +182,9 @@ class ArtifactModel:
     def compile(self, threads: int | None) -> CompiledModel:
         """The model for `threads` threads; the code of the file is loaded, none is generated."""
         from nnefc.artifacts.artifact_origin import model_of
+        from nnefc.driver.precision import warn_of_stored_precision
 
+        warn_of_stored_precision(self.artifact.precision)
         return model_of(self.artifact, threads)
 
     compile_stateful = compile
@@ -195,9 +197,11 @@ class DynamicArtifactModel(DocumentModel):
     artifact: DynamicArtifact | None = None
 
     def _model(self, threads: int | None) -> DynamicModel:
+        from nnefc.driver.precision import warn_of_stored_precision
         from nnefc.dynamic.dynamic_model import DynamicModel
 
         assert self.artifact is not None
+        warn_of_stored_precision(self.artifact.precision)
         return DynamicModel.of_artifact(self.artifact, threads)
 
     def compile(self, threads: int | None) -> CompiledModel:
@@ -272,6 +276,7 @@ def open_model(
         facts = (*facts_of(source, found), _options_in(artifact))
         keys = keys_of(source, found)
         return DynamicArtifactModel(found.graph, *facts, source, later, keys, artifact=artifact)
+    compiling.check()
     shapes = document.shapes(model)
     source = read(model, document.config_for(shapes))
     if isinstance(source, Graph):

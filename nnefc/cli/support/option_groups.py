@@ -102,6 +102,12 @@ class CompileOptions:
     precision: Precision = "float32"
     strict_quantization: StrictQuantization = False
 
+    def check(self) -> None:
+        """Raise NnefError `input/argument` for an unknown accuracy or precision."""
+        from nnefc.options.compile_config import CompileConfig
+
+        CompileConfig.of(None, self.accuracy, precision=self.precision)
+
     def config(
         self, threads: int | None, algorithms: Mapping[str, str] | None = None
     ) -> CompileConfig:
