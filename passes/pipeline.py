@@ -61,6 +61,7 @@ from nnefc.passes.quantize.fuse_code_resize import FuseCodeResize
 from nnefc.passes.quantize.fuse_code_softmax import FuseCodeSoftmax
 from nnefc.passes.quantize.fuse_integers import FuseIntegers, is_no_operation_on_codes
 from nnefc.passes.quantize.hoist_quantizations import HoistQuantizations
+from nnefc.passes.quantize.known_zero_points import KnownZeroPoints
 from nnefc.passes.quantize.narrow_sums import NarrowSums
 from nnefc.passes.quantize.recognise_quantizations import RecogniseQuantizations
 from nnefc.passes.quantize.rescale_codes import RescaleCodes
@@ -92,6 +93,7 @@ def _quantization(expand: ExpandCompounds) -> Phase:
             SumCodes(),
             FuseCodeSoftmax(),
             FuseCodeResize(),
+            KnownZeroPoints(),
             EliminateDeadCode(),
             FuseCodeConvolutions(),
             FuseIntegers(),
