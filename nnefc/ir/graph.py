@@ -130,12 +130,13 @@ class Variable:
     """Stored data under a label; shared by all `variable` operations of that label.
 
     `data`: the value from the tensor file, read-only and possibly memory-mapped; None for models
-    without data.
+    without data.  `reals_of_blocks`: why codes in blocks became these reals; empty for others.
     """
 
     label: str
     type: TensorType
     data: np.ndarray[Any, Any] | None = None
+    reals_of_blocks: str = ""
 
 
 class State(NamedTuple):

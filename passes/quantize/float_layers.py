@@ -16,6 +16,8 @@ from nnefc.passes.quantize.recognise_quantizations import RecogniseQuantizations
 from nnefc.support.errors import Diagnostic, NnefError
 
 RULE = "quantization/float"
+_BLOCKS = "weights in blocks became reals"
+_MOVES = ("cast", "reshape", "squeeze", "transpose", "unsqueeze")
 
 
 @dataclass(slots=True)
@@ -33,6 +35,7 @@ class FloatLayers:
             reasons = ((op, unrecognised(op)) for op in walk(graph))
             self.found += [(op, reason) for op, reason in reasons if reason is not None]
             self.layers += self.found
+            self.found += products_of_reals_of_blocks(graph)
         if ran.name == ChooseCodeProducts.name:
             graph = graph.clone()  # passes on codes leave the operations that they replace
             EliminateDeadCode().run(graph)
@@ -53,6 +56,24 @@ class FloatLayers:
         ]
         if problems:
             raise NnefError(problems)
+
+
+def products_of_reals_of_blocks(graph: Graph) -> list[tuple[Op, str]]:
+    """Products that read reals of known codes in blocks, and why these are not read in blocks."""
+    found: list[tuple[Op, str]] = []
+    for op in walk(graph):
+        if op.name not in ("matmul", "linear"):
+            continue
+        for value in op.inputs[:2]:
+            source = value.op
+            while source is not None and source.name in _MOVES:
+                source = source.inputs[0].op
+            if source is None or source.name != "variable":
+                continue
+            variable = graph.variables.get(str(source.attributes["label"]).lower())
+            if variable is not None and variable.reals_of_blocks:
+                found.append((op, f"{_BLOCKS}: {variable.reals_of_blocks}"))
+    return found
 
 
 def _message(op: Op, reason: str) -> str:

@@ -13,10 +13,13 @@ from onnx import TensorProto, helper, numpy_helper
 from nnefc.driver.compile import compile_graph
 from nnefc.driver.lower_graph import lower_graph
 from nnefc.options.compile_config import CompileConfig
+from nnefc.passes.pipeline import run_pipeline
+from nnefc.passes.quantize.float_layers import FloatLayers
 from tests.helpers.onnx.evaluate import graph_for
 
 Array = np.ndarray[Any, Any]
 
+BECAME_REALS = "weights in blocks became reals: "
 ONE = CompileConfig(1)
 ROWS, DEPTH, COLUMNS = 3, 128, 48
 LIMITS = {"int4": (-8, 8), "uint4": (0, 16), "int8": (-128, 128), "uint8": (0, 256)}
@@ -74,6 +77,13 @@ def _kernels(case: _Case) -> list[Any]:
     return [kernel for each in launches for kernel in each.kernels]
 
 
+def _reasons(case: _Case) -> list[tuple[str, str]]:
+    layers = FloatLayers()
+    run_pipeline(graph_for(case.model, [case.x]), hook=layers)
+    assert not layers.layers, "the product is one of reals in the document"
+    return [(op.name, reason.removeprefix(BECAME_REALS)) for op, reason in layers.found]
+
+
 def _check(case: _Case) -> None:
     got = compile_graph(graph_for(case.model, [case.x]), ONE).run({"x": case.x})["y"]
     np.testing.assert_allclose(got, case.expected, rtol=0, atol=1e-5 * np.abs(case.expected).max())
@@ -86,27 +96,29 @@ def test_products_read_blocks(kind: str, block: int, axis: int) -> None:
     """Symmetric codes with scales of 16 bits, in blocks of multiples of 32."""
     case = _case(kind, block, axis, "middle", "exact")
     (kernel,) = _kernels(case)
+    assert not _reasons(case)
     assert ("q4_0" if "4" in kind else "q8_1") in kernel.arguments
     _check(case)
 
 
 @pytest.mark.parametrize(
-    ("block", "zeros", "scales", "depth"),
+    ("block", "zeros", "scales", "depth", "reason"),
     [
-        (16, "middle", "exact", DEPTH),
-        (32, "any", "exact", DEPTH),
-        (32, "middle", "wide", DEPTH),
-        (32, "middle", "exact", DEPTH - 5),
+        (16, "middle", "exact", DEPTH, "16 weights in a block are no multiple of 32"),
+        (32, "any", "exact", DEPTH, "zero points are not the middle code"),
+        (32, "middle", "wide", DEPTH, "scales have more than 16 bits"),
+        (32, "middle", "exact", DEPTH - 5, "the last block is not whole"),
     ],
 )
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("kind", LIMITS)
 def test_others_are_computed_once(
-    kind: str, axis: int, block: int, zeros: str, scales: str, depth: int
+    kind: str, axis: int, block: int, zeros: str, scales: str, depth: int, reason: str
 ) -> None:
     """One launch multiplies with a matrix of reals."""
     case = _case(kind, block, axis, zeros, scales, depth)
     (kernel,) = _kernels(case)
+    assert _reasons(case) == [("matmul", reason)]
     assert kernel.family.startswith("product.")
     assert not {"q4_0", "q8_1"} & {a for a in kernel.arguments if isinstance(a, str)}
     _check(case)

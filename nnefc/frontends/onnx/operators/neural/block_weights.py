@@ -59,14 +59,20 @@ class BlockWeights:
 
     def fits_blocks(self, *, rounded: bool) -> bool:
         """Whether blocks with scales of 16 bits hold the matrix, or (`rounded`) nearly hold it."""
+        return not self.reason_of_reals(rounded=rounded)
+
+    def reason_of_reals(self, *, rounded: bool) -> str:
+        """Why no blocks with scales of 16 bits hold the matrix; empty if they do."""
         if self.block % BLOCK_ITEMS:
-            return False
+            return f"{self.block} weights in a block are no multiple of {BLOCK_ITEMS}"
         sizes = np.abs(self.scales)
         with np.errstate(over="ignore"):
             if np.array_equal(self.scales.astype(np.float16).astype(np.float32), self.scales):
-                return True
+                return ""
         normal = (sizes == 0) | ((sizes >= SMALLEST_SCALE) & (sizes < 65000))
-        return rounded and bool(normal.all())
+        if rounded:
+            return "" if normal.all() else "scales exceed float16"
+        return "scales have more than 16 bits"
 
     def stored(self) -> Array:
         """The bytes in `format`, [rows, bytes of a row]."""
@@ -152,8 +158,13 @@ def unpacked(array: Array, bits: int) -> Array:
     return codes.reshape(*array.shape[:-1], -1)
 
 
-def derived_variable(make: OpBuilder, kind: str, sources: tuple[Array, ...], compute: Any) -> Value:
-    """A variable with an array computed from constants, once for all graphs of a model."""
+def derived_variable(
+    make: OpBuilder, kind: str, sources: tuple[Array, ...], compute: Any, *, reason: str = ""
+) -> Value:
+    """A variable with an array computed from constants, once for all graphs of a model.
+
+    `reason`: why codes in blocks became these reals.
+    """
     derived: dict[Any, Any] = make.evaluator.model.derived
     key = kind, tuple(map(id, sources))
     if key not in derived:
@@ -162,4 +173,8 @@ def derived_variable(make: OpBuilder, kind: str, sources: tuple[Array, ...], com
     label, array, _ = derived[key]
     evaluator = make.evaluator
     dtype = DType(array.dtype.name)
-    return variable_value(make, evaluator.root, evaluator.names, label, array, dtype)
+    value = variable_value(make, evaluator.root, evaluator.names, label, array, dtype)
+    if reason and value.op is not None:
+        name: str = value.op.attributes["label"]
+        make.graph.variables[name.lower()].reals_of_blocks = reason
+    return value

@@ -68,16 +68,18 @@ def matmul_n_bits(
     groups = None if indices is None else _groups(indices, K, block_size)
     if indices is not None and groups is not None:
         sources = (*sources, indices)
-        matrix = derived_variable(make, "float", sources, lambda: weights.items_of_groups(groups))
+        reason = "g_idx names the block of each column"
+        matrix = derived_variable(
+            make, "float", sources, lambda: weights.items_of_groups(groups), reason=reason
+        )
         y = _times_transpose(make, x, make.cast(matrix, wide))
     elif weights.fits_blocks(rounded=accuracy_level >= 2):
         padding = tuple((0, columns - K if i == x.type.rank - 1 else 0) for i in range(x.type.rank))
         x = make("pad", x, padding=padding) if columns > K else x
         y = _block_product(make, x, weights, sources)
     else:
-        matrix = derived_variable(
-            make, "float", sources, lambda: np.ascontiguousarray(weights.items()[:, :K])
-        )
+        reason = weights.reason_of_reals(rounded=accuracy_level >= 2)
+        matrix = _reals(make, weights, sources, K, reason)
         y = _times_transpose(make, x, make.cast(matrix, wide))
     return _finished(make, y, bias, (*A.type.dims[:-1], N), A.type.dtype)
 
@@ -114,6 +116,17 @@ def _groups(indices: Array, columns: int, block: int) -> Array | None:
         hint = f"K = {columns} numbers of {blocks} blocks are expected"
         raise OperatorError("argument/matmul", message, hint)
     return None if np.array_equal(groups, np.arange(columns) // block) else groups
+
+
+def _reals(
+    make: OpBuilder, weights: BlockWeights, sources: tuple[Array, ...], columns: int, reason: str
+) -> Operand:
+    """The first columns of weights as float32; `reason`: why they are not in blocks."""
+
+    def items() -> Array:
+        return np.ascontiguousarray(weights.items()[:, :columns])
+
+    return derived_variable(make, "float", sources, items, reason=reason)
 
 
 def _block_product(

@@ -46,8 +46,10 @@ def known_blocks(
         return None
     points = zeros[0] if zeros else None
     sources = tuple(known)
-    weights = _in_blocks(codes, scales, points, at, block_size) if may_stay else None
-    if weights is not None:
+    weights = "they are rounded to another type"
+    if may_stay:
+        weights = _in_blocks(codes, scales, points, at, block_size)
+    if not isinstance(weights, str):
         kind, shape = weights.format, weights.codes.shape
         raw = derived_variable(make, f"{kind}.{at}", sources, weights.stored)
         matrix: Operand = make("dequantize_blocks", raw, format=kind, shape=shape)
@@ -63,7 +65,8 @@ def known_blocks(
             steps = steps if points is None else steps - repeated(points)
             return np.ascontiguousarray(steps * repeated(scales))
 
-    return derived_variable(make, f"float.{at}.{block_size}", sources, items)
+    kind = f"float.{at}.{block_size}"
+    return derived_variable(make, kind, sources, items, reason=weights)
 
 
 def _stored(make: OpBuilder, x: Any) -> Array | None:
@@ -78,16 +81,23 @@ def _stored(make: OpBuilder, x: Any) -> Array | None:
 
 def _in_blocks(
     codes: Array, scales: Array, zeros: Array | None, at: int, block: int
-) -> BlockWeights | None:
-    """A matrix that blocks of 32 items hold, whose rows are sums of products; else None."""
+) -> BlockWeights | str:
+    """A matrix that blocks of 32 items hold, whose rows are sums of products; or why it is none."""
     name = codes.dtype.name
     bits = _BITS.get(name)
-    if codes.ndim != 2 or bits is None or codes.shape[at] % block:
-        return None
+    if bits is None:
+        return f"codes are {name}"
+    if codes.ndim != 2:
+        return f"weights have {codes.ndim} dimensions"
+    if codes.shape[at] % block:
+        return "the last block is not whole"
     lowest = 0 if name.startswith("u") else 1 << (bits - 1)
     points = np.zeros(scales.shape, np.float32) if zeros is None else zeros.astype(np.float32)
     parts = codes.astype(np.int16) + lowest, scales.astype(np.float32), points + lowest
     items, sizes, shifted = (part.T if at == 0 else part for part in parts)
     weights = BlockWeights(items.astype(np.uint8), sizes, shifted, bits)
-    is_exact = bool(np.isfinite(sizes).all()) and weights.fits_blocks(rounded=False)
-    return weights if is_exact and weights.shifts is None else None
+    if not np.isfinite(sizes).all():
+        return "scales are not finite"
+    if weights.shifts is not None:
+        return "zero points are not the middle code"
+    return weights.reason_of_reals(rounded=False) or weights
