@@ -38,8 +38,15 @@ SESSION_STEPS: Final = 3
 """Calls of a model with states that are compared by default: a first one, two with states."""
 
 
+TOLERANCES: Final = {"float32": 1e-4, "bfloat16": 2e-2}
+"""Tolerances by default, by precision.  bfloat16 has 8 bits: errors of networks are below 1e-2."""
+
 Tolerance = Annotated[
-    float, typer.Option(help="Largest error relative to the largest magnitude of a tensor.")
+    float | None,
+    typer.Option(
+        help="Largest error relative to the largest magnitude of a tensor (default: 1e-4; 2e-2 "
+        "with --precision bfloat16).",
+    ),
 ]
 All = Annotated[bool, typer.Option("--all", help="Show every tensor, not only outliers.")]
 Steps = Annotated[
@@ -89,7 +96,7 @@ def compare(
     context: typer.Context,
     model: ModelOrArtifact,
     inputs: InputOptions,
-    tolerance: Tolerance = 1e-4,
+    tolerance: Tolerance = None,
     all: All = False,
     steps: Steps = None,
     against: AgainstFiles = None,
@@ -129,9 +136,10 @@ def compare(
         seed = random_inputs or 0
         compare_with_float(model, float, inputs, document, seed, threads, json=json)
         return
-    if not (math.isfinite(tolerance) and tolerance >= 0):
+    if tolerance is not None and not (math.isfinite(tolerance) and tolerance >= 0):
         raise usage(f"--tolerance {tolerance:g}: must be finite and at least 0")
     opened = open_model(context, model, document, compiling, files=inputs.input, chooses=True)
+    most = _tolerance_of(opened, threads) if tolerance is None else tolerance
     outputs = results_of(opened.graph) if against else ()
     turns = read_turns(opened.inputs, inputs.input, inputs.pictures(), outputs)
     seed = random_inputs if is_typed(context, "random_inputs") else None
@@ -139,12 +147,19 @@ def compare(
 
     def compared(given: CallInputs) -> tuple[Comparison, SessionCalls | None]:
         comparison = Comparison(against=_against(opened, against))
-        with dumping(dump, tolerance, opened.graph.name) as comparison.dump:
+        with dumping(dump, most, opened.graph.name) as comparison.dump:
             return comparison, _compare(comparison, opened, given, steps, threads)
 
     comparison, calls = naming_chosen(opened)(_with_valid_indices)(compared, given)
-    if not report(comparison, tolerance, all, symbol_facts(opened, calls), json):
+    if not report(comparison, most, all, symbol_facts(opened, calls), json):
         raise typer.Exit(1)
+
+
+def _tolerance_of(opened: OpenedModel, threads: int | None) -> float:
+    """The tolerance of the precision that a model is compiled in."""
+    if isinstance(opened, DocumentModel):
+        return TOLERANCES.get(opened.compiling.precision, 0.0)  # others are refused later
+    return TOLERANCES[opened.config(threads).precision]
 
 
 def _with_valid_indices(compared: Callable[[CallInputs], T], given: CallInputs) -> T:

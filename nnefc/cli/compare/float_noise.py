@@ -58,13 +58,14 @@ def compare_with_float(
     if not rows:
         raise usage(f"--float {reals}: no value of {model} has the name of one there")
     (turn,) = read_turns(reals_graph.inputs, inputs.input, inputs.pictures())
-    arrays = _arrays(reals_graph, turn, seed)
+    arrays = _arrays(reals_graph, codes_graph, turn, seed)
     theirs = _renamed(reals_graph, codes_graph, arrays)
     expected = runner(reals_graph, [row.real for row in rows], threads)(arrays)
     found = runner(codes_graph, [row.code for row in rows], threads)(theirs)
     for row, want, got in zip(rows, expected, found, strict=True):
         row.noise.add(want, got)
-    _report(rows, json=json)
+    random = [value.name for value in reals_graph.inputs if value.name not in turn]
+    _report(rows, random, json=json)
 
 
 def _rows(reals: Graph, codes: Graph) -> Iterator[_Row]:
@@ -98,16 +99,46 @@ def _as_real(value: Value) -> Value | None:
     return users[0].output if users else None
 
 
-def _arrays(graph: Graph, given: Mapping[str, Array], seed: int) -> dict[str, Array]:
-    """The arrays of the inputs: those of files, the others random."""
+def _arrays(reals: Graph, codes: Graph, given: Mapping[str, Array], seed: int) -> dict[str, Array]:
+    """The arrays of the inputs of `reals`: those of files, the others random.
+
+    Random reals that `codes` quantizes lie within the range of their codes: outside, the noise
+    would be that of values for which the model was not quantized.
+    """
+    import numpy as np
+
     from nnefc.runtime.memory.caller_arrays import random_array
 
-    return {
-        value.name: given[value.name]
-        if value.name in given
-        else random_array(value.type, seed, value.name)
-        for value in graph.inputs
-    }
+    arrays: dict[str, Array] = {}
+    for i, value in enumerate(reals.inputs):
+        limits = _code_range(codes.inputs[i]) if i < len(codes.inputs) else None
+        if value.name in given:
+            arrays[value.name] = given[value.name]
+        elif limits is not None and value.type.dtype.is_float:
+            random = np.random.default_rng([seed, i]).uniform(*limits, value.type.dims)
+            arrays[value.name] = random.astype(value.type.dtype.numpy)
+        else:
+            arrays[value.name] = random_array(value.type, seed, value.name)
+    return arrays
+
+
+def _code_range(value: Value) -> tuple[float, float] | None:
+    """The reals of the first and the last code of a value; None if it is not quantized."""
+    from nnefc.ops.core.known_items import known_items
+    from nnefc.ops.extended.quantized import code_limits
+
+    for op in value.users:
+        if op.name not in ("quantize", "linear_quantize") or op.inputs[0] is not value:
+            continue
+        first, second = map(known_items, op.inputs[1:3])
+        if first is None or second is None or first.size != 1 or second.size != 1:
+            continue
+        if op.name == "linear_quantize":
+            return first.item(), second.item()
+        low, high = code_limits(op.output.type.dtype)
+        scale, zero = first.item(), second.item()
+        return (low - zero) * scale, (high - zero) * scale
+    return None
 
 
 def _renamed(reals: Graph, codes: Graph, arrays: Mapping[str, Array]) -> dict[str, Array]:
@@ -120,7 +151,8 @@ def _renamed(reals: Graph, codes: Graph, arrays: Mapping[str, Array]) -> dict[st
     return {theirs.name: arrays[ours.name] for ours, theirs in pairs}
 
 
-def _report(rows: list[_Row], *, json: bool) -> None:
+def _report(rows: list[_Row], random: list[str], *, json: bool) -> None:
+    """Print the rows; `random`: the inputs that had random values."""
     least = min(rows, key=_ratio)
     if json:
         tensors = [
@@ -132,7 +164,7 @@ def _report(rows: list[_Row], *, json: bool) -> None:
             }
             for row in rows
         ]
-        print_json({"least": least.name, "tensors": tensors})
+        print_json({"least": least.name, "random_inputs": random, "tensors": tensors})
         return
     view = table("tensor", "operation", "shape", "signal to noise", numeric=["signal to noise"])
     for row in rows:
@@ -141,6 +173,8 @@ def _report(rows: list[_Row], *, json: bool) -> None:
     out = console()
     print_table(out, view)
     out.print(f"{count(len(rows), 'tensor')}, the least ratio has {least.name}")
+    if random:
+        out.print(f"random values for {', '.join(random)}; give a sample with -i", soft_wrap=True)
 
 
 def _ratio(row: _Row) -> float:

@@ -38,6 +38,25 @@ def test_ratios_are_those_of_the_reference(cli: Cli, tmp_path: Path, name: str) 
     assert f"the least ratio has {facts['least']}" in shown.out
 
 
+@pytest.mark.parametrize("name", ["q.onnx", "q.nnef.tgz"])
+@pytest.mark.parametrize("activations", ["uint8", "int8"])
+def test_random_inputs_lie_within_the_codes(
+    cli: Cli, tmp_path: Path, name: str, activations: str
+) -> None:
+    output = tmp_path / name
+    options = ("--data", IMAGES, "-o", output, "--activations", activations)
+    assert cli("quantize", DIGITS, *options).status == 0
+    shown = cli("compare", "--float", DIGITS, output)
+    assert shown.status == 0, shown.err
+    assert "random values for image; give a sample with -i" in shown.out
+    facts = json.loads(cli("compare", "--float", DIGITS, output, "--json").out)
+    assert facts["random_inputs"] == ["image"]
+    ratios = {row["tensor"]: row["signal_to_noise"] for row in facts["tensors"]}
+    # samples have 48 dB and 46 dB; normally distributed inputs would have 3 dB
+    assert ratios["conv1"] > 40
+    assert ratios["scores"] > 30
+
+
 def test_other_models_are_refused(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "graph.nnef").write_text(SMALL)
     shown = cli("compare", "--float", DIGITS, tmp_path, "--random-weights", 1)
