@@ -49,8 +49,8 @@ Keep = Annotated[
     typer.Option(
         metavar="LAYER|P%",
         help="Leave a layer of the table as it is; repeatable. With a percentage such as 0.5%, "
-        "leave the layers that cost most accuracy, as few as possible, so that each output loses "
-        "at most so much by its measure. That runs the model once for each layer.",
+        "leave the layers that cost most accuracy, so that each output loses at most so much by "
+        "its measure. That runs the model up to three times for each layer.",
     ),
 ]
 MeasureName = Annotated[
@@ -67,8 +67,8 @@ SignalToNoise = Annotated[
     float | None,
     typer.Option(
         metavar="DB",
-        help="Leave the layers that make the most noise as they are, as few as possible, so that "
-        "each output has at least this ratio. This runs the model once for each layer.",
+        help="Leave the layers that make the most noise as they are, so that each output has at "
+        "least this ratio. This runs the model up to three times for each layer.",
     ),
 ]
 CorrectBias = Annotated[

@@ -35,15 +35,15 @@ class QuantizeOptions(ImportOptions, total=False):
     """For the observer "percentile": the percentage of values in the range; default: 99.99."""
     keep: str | Iterable[str]
     """Layers that stay reals: names of their results, or a bound such as "0.5%", or both.  With a
-    bound, the layers that cost most accuracy stay, as few as possible, so that every output loses
-    at most so much by its `measure`.  The model runs on the samples once for each layer."""
+    bound, the layers that cost most accuracy stay, so that every output loses at most so much by
+    its `measure`.  The model runs on the samples at most three times for each layer."""
     measure: Measure | None
     """What a bound in `keep` limits: "top-1" the part of the samples with another first class,
     "cosine" 1 - cosine, "psnr" the root mean square error as a part of the range.  None (default):
     "top-1" for class scores, "cosine" for embeddings and sequences, "psnr" for pictures."""
     signal_to_noise: float | None
-    """The least ratio of every output in decibels: the layers that make the most noise stay reals,
-    as few as possible.  The model runs on the samples once for each layer."""
+    """The least ratio of every output in decibels: the layers that make the most noise stay
+    reals.  The model runs on the samples at most three times for each layer."""
     correct_bias: bool
     """Subtract the mean error that rounding makes in each channel of a convolution or linear layer
     from its bias; default: False.  The samples are read twice."""

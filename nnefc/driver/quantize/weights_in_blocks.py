@@ -10,7 +10,7 @@ import numpy as np
 
 from nnefc.driver.quantize.block_codes import STORED, WeightFormat, block_codes, chunks_of
 from nnefc.driver.quantize.keep import without_named
-from nnefc.driver.quantize.layers import is_known, items_of
+from nnefc.driver.quantize.layers import is_known, items_of, layer_names
 from nnefc.driver.quantize.noise import Noise
 from nnefc.driver.quantize.variables import add_variable, drop_unused, label_of, require_finite
 from nnefc.ir import DType, Graph, Op, Shape, Value
@@ -33,7 +33,7 @@ class BlockWeight:
     """A known matrix that an operation reads: the weights of a product, or a table of rows."""
 
     name: str
-    """The name of the result; without one, that of the operation."""
+    """The name of the layer, see `layer_names`."""
     operation: str
     shape: Shape
     """[rows, depth]: the items of a row are in blocks.  The whole shape of other tensors."""
@@ -85,6 +85,8 @@ def weights_in_blocks(
     """
     copy = graph.clone()
     found = list(_matrices(copy))
+    for each, name in zip(found, layer_names([each.op for each in found]), strict=True):
+        each.weight.name = name
     choose([each.weight for each in found], keep)
     blocks = _Blocks(copy, format)
     for i, each in enumerate(found):

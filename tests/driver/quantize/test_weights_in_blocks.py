@@ -19,6 +19,7 @@ import nnefc
 from nnefc import NnefError
 from nnefc.driver.quantize.block_codes import STORED, WeightFormat, block_codes
 from nnefc.driver.quantize.weights_in_blocks import WeightsInBlocks, weights_in_blocks
+from nnefc.frontends.nnef import import_text
 from nnefc.ir import DType, Graph, print_graph
 from nnefc.lower import lower
 from nnefc.ops.tools.build import build
@@ -169,3 +170,18 @@ def test_scales_beyond_float16_stay_reals() -> None:
 def test_options_that_contradict_are_refused(data: Any, options: Any, message: str) -> None:
     with pytest.raises(NnefError, match=message):
         nnefc.quantize(DIGITS, data, **options)
+
+
+def test_matrices_of_layers_without_names_have_those_of_the_results_behind_them() -> None:
+    graph = import_text(
+        "version 1.0; extension KHR_enable_operator_expressions; graph net(x) -> (y) {"
+        "x = external(shape = [4,32]); w = variable(shape = [32,32], label = 'w');"
+        "y = matmul(relu(matmul(x, w)), w); }"
+    )
+    graph.variables["w"].data = np.ones((32, 32), np.float32)
+    first, last = (op for op in graph.ops if op.name == "matmul")
+    first.output.name = last.output.name = ""
+    (relu,) = (op for op in graph.ops if op.name == "relu")
+    relu.output.name = "hidden"
+    found = weights_in_blocks(graph, "q8_0").weights
+    assert [each.name for each in found] == ["hidden", "matmul"]
