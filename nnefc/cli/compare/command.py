@@ -136,8 +136,7 @@ def compare(
         seed = random_inputs or 0
         compare_with_float(model, float, inputs, document, seed, threads, json=json)
         return
-    if tolerance is not None and not (math.isfinite(tolerance) and tolerance >= 0):
-        raise usage(f"--tolerance {tolerance:g}: must be finite and at least 0")
+    _check_tolerance(tolerance)
     opened = open_model(context, model, document, compiling, files=inputs.input, chooses=True)
     most = _tolerance_of(opened, threads) if tolerance is None else tolerance
     outputs = results_of(opened.graph) if against else ()
@@ -153,6 +152,11 @@ def compare(
     comparison, calls = naming_chosen(opened)(_with_valid_indices)(compared, given)
     if not report(comparison, most, all, symbol_facts(opened, calls), json):
         raise typer.Exit(1)
+
+
+def _check_tolerance(tolerance: float | None) -> None:
+    if tolerance is not None and not (math.isfinite(tolerance) and tolerance >= 0):
+        raise usage(f"--tolerance {tolerance:g}: must be finite and at least 0")
 
 
 def _tolerance_of(opened: OpenedModel, threads: int | None) -> float:
