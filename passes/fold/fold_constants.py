@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -15,6 +15,10 @@ from nnefc.ops.tools.table import operations
 from nnefc.passes.analysis.known_data import KnownValues, constant_op, is_widening
 from nnefc.passes.op_queries import is_constant, is_elementwise, replace, splat, splat_op
 from nnefc.symbolic.integers import is_symbolic
+
+_READ_BLOCKS: Final = {"fused_matmul": 1, "gather": 0, "linear": 1, "matmul": 1}
+"""Operations that may read blocks, and the position of the operand."""
+_KEEP_BLOCKS: Final = ("cast", "reshape", "squeeze", "transpose", "unsqueeze")
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,7 @@ class FoldConstants:
     `growth` times the stored items of the operands plus `small`; operations on more than `repeated`
     items that repeat one number; operations of more than `work` multiplications; and operations
     that only enlarge weights: dequantization, and widening of more than `small` 16-bit floats.
+    Blocks that no product or gather reads are dequantized, as nothing decodes them in registers.
     """
 
     name: ClassVar[str] = "fold_constants"
@@ -58,12 +63,14 @@ class FoldConstants:
         spec = operations().get(op.name)
         if spec is None or not spec.pure or not op.inputs or spec.reference is None:
             return False
-        if spec.traits.folding is Folding.NEVER:
+        if spec.traits.folding is Folding.NEVER and not _blocks_without_product(op):
             return False
         if any(v.type.shape is None or is_symbolic(v.type.shape) for v in op.outputs):
             return False
         if not all(v in known for v in op.inputs):
             return False
+        if spec.traits.folding is Folding.NEVER:
+            return True
         if is_elementwise(op) and _splats(op) is not None:
             return True
         halves = is_widening(op) and op.inputs[0].type.dtype.is_half
@@ -78,6 +85,20 @@ class FoldConstants:
             return False
         linear = spec.traits.folding is Folding.LINEAR
         return linear or max(v.type.volume for v in op.inputs) * results <= self.work
+
+
+def _blocks_without_product(op: Op) -> bool:
+    """Whether `op` dequantizes blocks that no product and no gather can read as they are."""
+    if op.name != "dequantize_blocks" or not op.output.users:
+        return False
+    values = [op.output]
+    for value in values:
+        for user in value.users:
+            if user.name in _READ_BLOCKS and user.inputs.index(value) == _READ_BLOCKS[user.name]:
+                return False
+            if user.name in _KEEP_BLOCKS:
+                values += user.outputs
+    return not any(user.bodies for value in values for user in value.users)
 
 
 def _splats(op: Op) -> list[Any] | None:

@@ -1,12 +1,14 @@
 """Known codes with scales for blocks: reals are computed once, or products read the blocks."""
 
-# pyright: reportUnknownMemberType=false
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
+# (onnxruntime is untyped)
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
 import numpy as np
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -122,3 +124,22 @@ def test_others_are_computed_once(
     assert kernel.family.startswith("product.")
     assert not {"q4_0", "q8_1"} & {a for a in kernel.arguments if isinstance(a, str)}
     _check(case)
+
+
+@pytest.mark.parametrize("operator", ["Add", "MatMul"])
+def test_other_operators_read_reals(operator: str) -> None:
+    """No launch dequantizes what no product can read in blocks."""
+    case = _case("int4", 32, 1, "middle", "exact")
+    random, nodes = np.random.default_rng(1), case.model.graph.node
+    shape = (COLUMNS, DEPTH) if operator == "Add" else (DEPTH, 5)
+    x = random.normal(size=shape).astype(np.float32)
+    del nodes[1:]
+    nodes.append(helper.make_node(operator, ["m", "x"], ["y"]))
+    del case.model.graph.input[:], case.model.graph.output[:]
+    case.model.graph.input.append(helper.make_tensor_value_info("x", TensorProto.FLOAT, shape))
+    case.model.graph.output.append(helper.make_tensor_value_info("y", TensorProto.FLOAT, None))
+    session = onnxruntime.InferenceSession(case.model.SerializeToString())
+    want = np.asarray(session.run(["y"], {"x": x})[0])
+    other = _Case(case.model, x, want)
+    assert all("dequantize" not in kernel.family for kernel in _kernels(other))
+    _check(other)
