@@ -139,15 +139,24 @@ def rescaled_once(
 def rescaled_wide(
     make: OpBuilder, x: Operand, factors: Sequence[float], shape: Sequence[int] = ()
 ) -> Operand:
-    """int64 times real factors, as int32: multipliers of 15 bits, halves up."""
+    """`rescaled_short` as int32."""
+    return make.cast(rescaled_short(make, x, factors, shape), DType.INT32)
+
+
+def rescaled_short(
+    make: OpBuilder, x: Operand, factors: Sequence[float], shape: Sequence[int] = ()
+) -> Operand:
+    """int64 times real factors: multipliers of 15 bits, halves up; raises OperatorError."""
     pairs = [quantize_multiplier(each) for each in factors]
     multipliers, shifts = np.array(pairs, np.int64).T
     short = np.minimum((multipliers + (1 << 15)) >> 16, 0x7FFF)
     counts = 15 - shifts
+    if counts.min() < 1:
+        message = f"the factor {max(factors)} of a requantization with 15 bits"
+        raise OperatorError("tflite/quantization", message)
     wide = make("mul", x, _int64(short.reshape(shape)))
     half = _int64((np.int64(1) << (counts - 1)).reshape(shape))
-    rounded = make("shift_right", make("add", wide, half), _int64(counts.reshape(shape)))
-    return make.cast(rounded, DType.INT32)
+    return make("shift_right", make("add", wide, half), _int64(counts.reshape(shape)))
 
 
 def rescaled_by_reals(

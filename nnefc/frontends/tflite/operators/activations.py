@@ -109,17 +109,17 @@ def gelu(make: OpBuilder, input: Operand, *, approximate: bool) -> Any:
 @operator("SOFTMAX", options="SoftmaxOptions", types=REALS)
 def softmax(make: OpBuilder, input: Operand, *, beta: float) -> Any:
     x = input if beta == 1 else make("mul", input, beta)
-    return make("softmax", x, axes=(_last(x),))
+    return make("softmax", x, axes=(last_axis(x),))
 
 
 @operator("LOG_SOFTMAX", types=REALS)
 def log_softmax(make: OpBuilder, input: Operand) -> Any:
-    axes = (_last(input),)
+    axes = (last_axis(input),)
     x = make("sub", input, make("max_reduce", input, axes=axes))
     return make("sub", x, make("log", make("sum_reduce", make("exp", x), axes=axes)))
 
 
-def _last(x: Operand) -> int:
+def last_axis(x: Operand) -> int:
     """The last dimension; raises OperatorError for rank 0."""
     if not x.type.rank:
         raise OperatorError("argument/softmax", "input has rank 0")

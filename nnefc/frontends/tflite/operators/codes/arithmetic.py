@@ -10,7 +10,7 @@ import numpy as np
 
 from nnefc.formats.tflite.model import Tensor
 from nnefc.frontends.common.op_builder import OpBuilder
-from nnefc.frontends.common.values import KnownTensor, Operand
+from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError
 from nnefc.frontends.tflite.fixed_point import (
     as_codes,
     centered,
@@ -19,6 +19,7 @@ from nnefc.frontends.tflite.fixed_point import (
     require_same_scale,
     rescaled,
     scale_of,
+    zero_of,
     zero_tensor,
 )
 from nnefc.frontends.tflite.float_codes import LEFT_SHIFT, bounds_of, sum_factors
@@ -67,13 +68,14 @@ def _sum(make: OpBuilder, name: str, x: Operand, y: Operand, node: Node, activat
 
 def _shifts_of_powers(node: Node) -> tuple[int, int] | None:
     """How often operands of 16 bits are halved whose scales are powers of two, as in cells of an
-    LSTM; None for other scales, or if the option excludes it.
+    LSTM; None for other scales or zero points, or if the option excludes it.
     """
     options = node.operator.options
     if node.output.type not in WIDE_CODES or not options.get("pot_scale_int16", True):
         return None
-    splits = [math.frexp(scale_of(each)) for each in (*operands_of(node), node.output)]
-    if any(fraction != 0.5 for fraction, _ in splits):
+    tensors = *operands_of(node), node.output
+    splits = [math.frexp(scale_of(each)) for each in tensors]
+    if any(map(zero_of, tensors)) or any(fraction != 0.5 for fraction, _ in splits):
         return None
     first, second = (splits[2][1] - exponent for _, exponent in splits[:2])
     return (first, second) if min(first, second) == 0 else None
@@ -132,8 +134,11 @@ def sub(
 def mul(
     make: OpBuilder, x: Operand, y: Operand, *, fused_activation_function: int, node: Node
 ) -> Any:
-    """The factor is computed in float32."""
+    """The factor is computed in float32; products of 16 bits less a zero point exceed int32."""
     tensors, output = operands_of(node), node.output
+    if output.type in WIDE_CODES and any(map(zero_of, (*tensors, output))):
+        message = "products of codes of 16 bits need zero points of 0"
+        raise OperatorError("tflite/quantization", message)
     products = make(
         "mul",
         *(centered(make, *pair) for pair in zip(aligned(make, x, y), tensors, strict=True)),

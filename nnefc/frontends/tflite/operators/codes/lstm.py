@@ -124,8 +124,10 @@ def _over_time(
         raise OperatorError("tflite/arguments", "its intermediate tensors are missing")
     layer = _Layer(node.inputs, hidden, 0, 0)
     _check(layer)
+    if math.isnan(cell_clip) or math.isnan(proj_clip):
+        raise OperatorError("tflite/arguments", f"the limits {cell_clip} and {proj_clip}")
     clips = [
-        min(int(clip / layer.scale(index)), limit)
+        int(min(max(clip / layer.scale(index), 0), limit))
         for clip, index, limit in ((cell_clip, CELL_STATE, 32767), (proj_clip, OUTPUT_STATE, 127))
     ]
     layer = _Layer(node.inputs, hidden, *clips)

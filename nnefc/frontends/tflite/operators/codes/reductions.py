@@ -14,9 +14,10 @@ from nnefc.frontends.tflite.fixed_point import (
     as_codes,
     centered,
     int32,
-    quantize_multiplier,
     require_same_scale,
     rescaled,
+    rescaled_short,
+    rescaled_wide,
     scale_of,
     zero_of,
     zero_tensor,
@@ -82,27 +83,18 @@ def product(make: OpBuilder, input: Operand, axis: Integers, *, keep_dims: bool,
     shape = tuple(input.type.dims[i] for i in kept)
     rows = make.reshape(make.transpose(input, [*axes, *kept]), (count, *shape))
     rows = make.cast(centered(make, rows, source), DType.INT64)
-    factor = (scale_of(source) ** count / scale_of(output)) ** (1 / count)
+    factors = [scale_of(source) / scale_of(output) ** (1 / count)]
     items = [make.reshape(slice_in_dim(make, rows, 0, i, i + 1), shape) for i in range(count)]
     total = items[0]
     for each in items[1:]:
-        total = _rescaled_short(make, make("mul", total, each), factor)
-    scaled = make.cast(_rescaled_short(make, total, factor), DType.INT32)
+        total = rescaled_short(make, make("mul", total, each), factors)
+    scaled = rescaled_wide(make, total, factors)
     y = as_codes(make, scaled, output)
     return (
         make.reshape(y, tuple(1 if i in axes else n for i, n in enumerate(input.type.dims)))
         if keep_dims
         else y
     )
-
-
-def _rescaled_short(make: OpBuilder, x: Operand, factor: float) -> Operand:
-    """int64 times a real factor: a multiplier of 15 bits, halves up."""
-    multiplier, shift = quantize_multiplier(factor)
-    short, count = min((multiplier + (1 << 15)) >> 16, 0x7FFF), 15 - shift
-    half, bits = (known_array(n, DType.INT64) for n in (1 << (count - 1), count))
-    wide = make("mul", x, known_array(short, DType.INT64))
-    return make("shift_right", make("add", wide, half), bits)
 
 
 @operator("BATCH_MATMUL", options="BatchMatMulOptions", types=("INT8",))

@@ -18,6 +18,7 @@ from nnefc.frontends.tflite.fixed_point import (
     scale_of,
     zero_of,
 )
+from nnefc.frontends.tflite.operators.activations import last_axis
 from nnefc.frontends.tflite.registry import WIDE_CODES, Node, operator
 from nnefc.ir import DType
 
@@ -147,7 +148,7 @@ def _exponentials(scale: float) -> Array:
 def softmax(make: OpBuilder, input: Operand, *, beta: float, node: Node) -> Any:
     """Exponentials by a table; their sum is normalised to 1 <= s < 2, and 1 / s by a table, too."""
     _check_unit(node)
-    axis = input.type.rank - 1
+    axis = last_axis(input)
     depth = input.type.dims[axis]
     if depth > 1 << 16:
         raise OperatorError("tflite/unsupported", f"a softmax over {depth} codes of 16 bits")
