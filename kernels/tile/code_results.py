@@ -241,7 +241,11 @@ class Results:
         if residual is None:
             return whole
         real = clamp(convert(whole, "float32"), self.low_product, self.high_product)
-        return self._nearest(self._added(real * self.product_factor, residual))
+        total = self._added(real * self.product_factor, residual)
+        if self.ending.exceeds:
+            ends = (convert(end - self.zero, "float32") for end in (self.low, self.high))
+            total = clamp(total, *ends)
+        return self._nearest(total)
 
     def _in_fixed_point(self, sums: Lanes, j: int) -> Lanes:
         """Sums as codes less the zero point."""

@@ -71,4 +71,4 @@ def _without_border(graph: Graph, op: Op, known: KnownValues) -> Source:
     source = border.inputs[0]
     if turn is not None:
         source = build(graph, "transpose", [source], turn.attributes, before=op).output
-    return source, {**attributes, "padding": padding}
+    return source, {**attributes, "border": "constant", "padding": padding}

@@ -65,6 +65,20 @@ def test_borders_of_other_items(border: str) -> None:
     compare(*sums("integer_deconv", (1, 5, 6, 7), (5, 20, 3, 3), **whole))
 
 
+def test_borders_of_windows_without_padding() -> None:
+    """A border of the zero point becomes the padding, whatever border the window has."""
+    graph, items = Graph("g"), codes(1, 5, 8, 9)
+    x = graph.add_input(TensorType(DType.UINT8, items.shape), "x")
+    around: dict[str, Any] = {"padding": ((0, 0), (0, 0), (1, 1), (1, 0)), "border": "constant"}
+    padded = build(graph, "pad", [x], {**around, "value": 117.0}).output
+    weights = known(graph, codes(20, 5, 3, 3).astype(np.int8))
+    zeros = (known(graph, np.array(zero, dtype)) for zero, dtype in ((117, "u1"), (-3, "i1")))
+    window = {"border": "replicate", "groups": 1, "padding": ((0, 0), (0, 0))}
+    sums = build(graph, "integer_conv", [padded, weights, *zeros], window)
+    graph.add_output(sums.output, "y")
+    compare(graph, items)
+
+
 def test_large_planes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bands of rows, with strides, dilations, groups and residuals."""
     for module in (integer_support, blocked_support):

@@ -154,6 +154,43 @@ graph net(%x: int8[1,7,6,20]) -> (y = %y) {
     np.testing.assert_array_equal(compile_graph(graph, ONE).run({"x": x})["y"], want)
 
 
+def test_sums_with_residuals_outside_of_int32() -> None:
+    """Sums of reals that are no numbers of int32 become the lowest and the highest code."""
+    graph = parse_graph("""
+graph net(%x: int8[1,16,7,6], %r: int8[1,16,7,6]) -> (y = %y) {
+  %w: int8[16,16,1,1] = constant() {shape = [16, 16, 1, 1], value = [1]}
+  %zero: int8[] = constant() {shape = [], value = [0]}
+  %m: int32[] = constant() {shape = [], value = [1073741824]}
+  %n: int32[] = constant() {shape = [], value = [2]}
+  %high: int32[] = constant() {shape = [], value = [127]}
+  %low: int32[] = constant() {shape = [], value = [-128]}
+  %t: float32[] = constant() {shape = [], value = [1e8]}
+  %u: float32[] = constant() {shape = [], value = [7e7]}
+  %one: float32[] = constant() {shape = [], value = [1.0]}
+  %s: int32[1,16,7,6] = integer_conv(%x, %w, %zero, %zero)
+    {border = "constant", padding = [[0, 0], [0, 0]], stride = [1, 1], dilation = [1, 1],
+     groups = 1, wide = false}
+  %a: int32[1,16,7,6] = doubling_high_product(%s, %m)
+  %b: int32[1,16,7,6] = rounding_shift(%a, %n)
+  %c: int32[1,16,7,6] = min(%b, %high)
+  %d: int32[1,16,7,6] = max(%c, %low)
+  %e: int8[1,16,7,6] = cast(%d) {}
+  %f: float32[1,16,7,6] = dequantize(%e, %t, %zero)
+  %g: float32[1,16,7,6] = dequantize(%r, %u, %zero)
+  %h: float32[1,16,7,6] = add(%f, %g)
+  %y: int8[1,16,7,6] = quantize(%h, %one, %zero) {rounding = "even"}
+}
+""")
+    assert verify(graph) == []
+    assert [k for k in launches(graph) if not k.startswith(("elementwise.", "tile."))]
+    random = np.random.default_rng(7)
+    given = {name: random.integers(-128, 128, (1, 16, 7, 6)).astype(np.int8) for name in "xr"}
+    half = given["x"].astype(np.int64).sum(1, keepdims=True) / 8
+    first = np.clip(np.trunc(half + np.copysign(0.5, half)), -128, 127)
+    want = np.clip(first * 1e8 + given["r"] * 7e7, -128, 127)
+    np.testing.assert_array_equal(compile_graph(graph, ONE).run(given)["y"], want)
+
+
 def test_known_transposed_codes_are_computed() -> None:
     graph = parse_graph("""
 graph net(%x: int8[2,3]) -> (z = %z) {
