@@ -175,7 +175,8 @@ def _common_number(graph: Graph, op: Op, value: Value, items: Array | None) -> V
 def _scale(op: Op, x: Source, filter_: Source, known: KnownValues) -> Array | str:
     """The product of the scales in float64, one or one per channel; or why there is none.
 
-    Behind moves, a filter has one scale.  All groups of a deconvolution have the same scales.
+    Behind moves, a filter has one scale.  All groups of a deconvolution have the same scales, unless
+    they have one channel each.
     """
     left, right = (computed_items(s.dequantize.inputs[1], known) for s in (x, filter_))
     if left is None or right is None:
@@ -184,7 +185,10 @@ def _scale(op: Op, x: Source, filter_: Source, known: KnownValues) -> Array | st
     if factor is None:
         return "scales of the input vary along a sum"
     if right.size > 1:
-        axis = int(is_reversed(op))
+        inputs, outputs = op.inputs[1].type.dims[:2]
+        groups = op.attributes["groups"]
+        is_depthwise = outputs == 1 and groups in (0, inputs) and right.shape[:2] == (inputs, 1)
+        axis = int(is_reversed(op) and not is_depthwise)
         channels = filter_.dequantize.output.type.dims[axis]
         if right.ndim <= axis or not right.shape[axis] == right.size == channels or filter_.moves:
             return "scales of the filter vary along a sum"

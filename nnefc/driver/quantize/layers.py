@@ -100,7 +100,8 @@ def channel_axis(op: Op, operand: int) -> int | None:
     if op.name == "conv" and operand == 1:
         return 0
     if op.name == "deconv" and operand == 1:
-        return 0 if weight.dims[1] == 1 and op.attributes["groups"] != 1 else 1
+        is_depthwise = weight.dims[1] == 1 and op.attributes["groups"] in (0, weight.dims[0])
+        return 0 if is_depthwise else 1
     if op.name == "matmul" and weight.rank > 1:
         swapped = op.attributes["transposeB" if operand else "transposeA"]
         return weight.rank - (1 if bool(operand) != bool(swapped) else 2)

@@ -79,7 +79,9 @@ def test_a_matrix_product_is_that_of_rounded_operands(tmp_path: Path) -> None:
         ("conv(x, w, 0.0, groups = 0)", [4, 1, 3, 3], 0),
         ("deconv(x, w, 0.0)", [4, 6, 3, 3], 1),
         ("deconv(x, w, 0.0, groups = 2)", [4, 3, 3, 3], 1),
+        ("deconv(x, w, 0.0, groups = 2)", [4, 1, 3, 3], 1),
         ("deconv(x, w, 0.0, groups = 0)", [4, 1, 3, 3], 0),
+        ("deconv(x, w, 0.0, groups = 4)", [4, 1, 3, 3], 0),
         ("matmul(x, w)", [1, 1, 5, 7], 3),
         ("matmul(x, w, transposeB = true)", [1, 1, 7, 5], 2),
         ("matmul(w, x)", [1, 1, 7, 5], 2),
@@ -142,27 +144,34 @@ def test_computed_operands_are_codes_and_derived_weights_are_known(tmp_path: Pat
         ("conv(x, w, b)", [6, 4, 3, 3], 0),
         ("deconv(x, w, b)", [4, 6, 3, 3], 1),
         ("deconv(x, w, b, groups = 2)", [4, 3, 3, 3], 1),
+        ("deconv(x, w, b, groups = 2)", [4, 1, 3, 3], 1),
+        ("deconv(x, w, b, groups = 4)", [4, 1, 3, 3], 0),
     ],
 )
 def test_biases_have_the_scales_of_products(
     tmp_path: Path, operation: str, filter_: list[int], axis: int
 ) -> None:
-    w, b, x = weights(*filter_), weights(1, 6, seed=2), weights(3, 1, 4, 5, 5, seed=4)
+    groups = 4 if "groups = 4" in operation else 2 if "groups = 2" in operation else 1
+    outputs = filter_[0] if operation.startswith("conv") else filter_[1] * groups
+    w, b, x = weights(*filter_), weights(1, outputs, seed=2), weights(3, 1, 4, 5, 5, seed=4)
     body = f"""
         x = external(shape = [1,4,5,5]); w = variable(shape = {filter_}, label = 'w');
-        b = variable(shape = [1,6], label = 'b'); y = {operation};
+        b = variable(shape = [1,{outputs}], label = 'b'); y = {operation};
     """
     path = document(tmp_path / "net", "x", body, {"w": w, "b": b})
     graph = nnefc.quantize(path, x, observer="min-max")
     largest = np.abs(w.astype(np.float64)).max(axis=tuple({0, 1, 2, 3} - {axis}))
     scale = (float(x.max()) - float(x.min())) / 255
-    units = np.tile(largest / 127 * scale, 6 // largest.size)
+    units = np.tile(largest / 127 * scale, outputs // largest.size)
     codes = graph.variables["b_quantized"].data
     assert codes is not None
     np.testing.assert_allclose(codes, b / units, rtol=1e-6, atol=0.5 + 1e-3)
     (op,) = (op for op in graph.ops if op.name in ("conv", "deconv"))
     found = evaluate(graph, {"x": x[0]}, keep="all").values[op.inputs[2]]
     np.testing.assert_allclose(found[0], codes[0] * units, rtol=1e-6)
+    model = nnefc.compile(graph, strict_quantization=True)
+    y = evaluate(graph, {"x": x[0]}).outputs["y"]
+    np.testing.assert_allclose(model(x[0]), y, rtol=1e-5, atol=1e-5)
 
 
 def test_large_biases_of_small_weights_fit_int32(tmp_path: Path) -> None:

@@ -185,8 +185,9 @@ graph net(%x: int8[1,16,7,6], %r: int8[1,16,7,6]) -> (y = %y) {
     assert [k for k in launches(graph) if not k.startswith(("elementwise.", "tile."))]
     random = np.random.default_rng(7)
     given = {name: random.integers(-128, 128, (1, 16, 7, 6)).astype(np.int8) for name in "xr"}
-    half = given["x"].astype(np.int64).sum(1, keepdims=True) / 8
-    first = np.clip(np.trunc(half + np.copysign(0.5, half)), -128, 127)
+    given["x"] &= -2  # so that the doubling product is exact
+    product = given["x"].astype(np.int64).sum(1, keepdims=True) / 8
+    first = np.clip(np.trunc(product + np.copysign(0.5, product)), -128, 127)
     want = np.clip(first * 1e8 + given["r"] * 7e7, -128, 127)
     np.testing.assert_array_equal(compile_graph(graph, ONE).run(given)["y"], want)
 
