@@ -175,8 +175,8 @@ def _common_number(graph: Graph, op: Op, value: Value, items: Array | None) -> V
 def _scale(op: Op, x: Source, filter_: Source, known: KnownValues) -> Array | str:
     """The product of the scales in float64, one or one per channel; or why there is none.
 
-    Behind moves, a filter has one scale.  All groups of a deconvolution have the same scales, unless
-    they have one channel each.
+    Behind moves, a filter has one scale.  All groups of a deconvolution have the same scales, except
+    in depthwise ones.
     """
     left, right = (computed_items(s.dequantize.inputs[1], known) for s in (x, filter_))
     if left is None or right is None:
