@@ -24,7 +24,11 @@ from nnefc.ops.internal.requantization import (
     requantization_expression,
 )
 from nnefc.ops.tools.build import build
-from nnefc.ops.tools.convolution import is_plain_convolution, is_reversed
+from nnefc.ops.tools.convolution import (
+    is_depthwise_deconvolution,
+    is_plain_convolution,
+    is_reversed,
+)
 from nnefc.passes.analysis.computed_items import computed_items
 from nnefc.passes.analysis.integer_support import convolution_reason
 from nnefc.passes.analysis.known_data import KnownValues, constant_op
@@ -175,8 +179,8 @@ def _common_number(graph: Graph, op: Op, value: Value, items: Array | None) -> V
 def _scale(op: Op, x: Source, filter_: Source, known: KnownValues) -> Array | str:
     """The product of the scales in float64, one or one per channel; or why there is none.
 
-    Behind moves, a filter has one scale.  All groups of a deconvolution have the same scales, except
-    in depthwise ones.
+    Behind moves, a filter has one scale.  All groups of a deconvolution have the same scales,
+    unless it is depthwise.
     """
     left, right = (computed_items(s.dequantize.inputs[1], known) for s in (x, filter_))
     if left is None or right is None:
@@ -185,10 +189,7 @@ def _scale(op: Op, x: Source, filter_: Source, known: KnownValues) -> Array | st
     if factor is None:
         return "scales of the input vary along a sum"
     if right.size > 1:
-        inputs, outputs = op.inputs[1].type.dims[:2]
-        groups = op.attributes["groups"]
-        is_depthwise = outputs == 1 and groups in (0, inputs) and right.shape[:2] == (inputs, 1)
-        axis = int(is_reversed(op) and not is_depthwise)
+        axis = int(is_reversed(op) and not is_depthwise_deconvolution(op))
         channels = filter_.dequantize.output.type.dims[axis]
         if right.ndim <= axis or not right.shape[axis] == right.size == channels or filter_.moves:
             return "scales of the filter vary along a sum"

@@ -12,6 +12,7 @@ from nnefc.ir import DType, Graph, Op, Value
 from nnefc.ops.core.arrays import widen
 from nnefc.ops.core.known_items import known_items
 from nnefc.ops.core.traits import Folding, ItemTypes
+from nnefc.ops.tools.convolution import is_depthwise_deconvolution
 from nnefc.ops.tools.reference import apply
 from nnefc.ops.tools.table import operations, traits_of
 from nnefc.passes.analysis.selections import MOVES
@@ -100,8 +101,7 @@ def channel_axis(op: Op, operand: int) -> int | None:
     if op.name == "conv" and operand == 1:
         return 0
     if op.name == "deconv" and operand == 1:
-        is_depthwise = weight.dims[1] == 1 and op.attributes["groups"] in (0, weight.dims[0])
-        return 0 if is_depthwise else 1
+        return 0 if is_depthwise_deconvolution(op) else 1
     if op.name == "matmul" and weight.rank > 1:
         swapped = op.attributes["transposeB" if operand else "transposeA"]
         return weight.rank - (1 if bool(operand) != bool(swapped) else 2)

@@ -6,7 +6,7 @@ from typing import Final
 
 from nnefc.ir import Op
 from nnefc.ops.core.traits import Convolution
-from nnefc.ops.core.window_arithmetic import Window, convolution_window
+from nnefc.ops.core.window_arithmetic import Window, convolution_groups, convolution_window
 from nnefc.ops.tools.table import operations, traits_of
 
 _CODE_DECONVS: Final = ("fused_code_deconv", "integer_deconv")
@@ -34,6 +34,14 @@ def _has_expression(op: Op) -> bool:
 def is_reversed(op: Op) -> bool:
     """Whether the convolution `op` is a deconvolution."""
     return op.name in _CODE_DECONVS or traits_of(op).convolution is Convolution.REVERSE
+
+
+def is_depthwise_deconvolution(op: Op) -> bool:
+    """Whether `op` is a deconvolution whose groups have one channel of the input and the output."""
+    filter_ = op.inputs[1].type.dims
+    if not is_reversed(op) or filter_[1] != 1:
+        return False
+    return convolution_groups(op.inputs[0].type.dims, op.attributes) == filter_[0]
 
 
 def window_of(op: Op) -> Window:

@@ -80,6 +80,7 @@ def test_a_matrix_product_is_that_of_rounded_operands(tmp_path: Path) -> None:
         ("deconv(x, w, 0.0)", [4, 6, 3, 3], 1),
         ("deconv(x, w, 0.0, groups = 2)", [4, 3, 3, 3], 1),
         ("deconv(x, w, 0.0, groups = 2)", [4, 1, 3, 3], 1),
+        ("deconv(x, w, 0.0, groups = 0, output_shape = [1,2,5,5])", [4, 1, 3, 3], 1),
         ("deconv(x, w, 0.0, groups = 0)", [4, 1, 3, 3], 0),
         ("deconv(x, w, 0.0, groups = 4)", [4, 1, 3, 3], 0),
         ("matmul(x, w)", [1, 1, 5, 7], 3),
