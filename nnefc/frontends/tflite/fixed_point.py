@@ -27,6 +27,16 @@ def int32(number: object) -> KnownTensor:
     return KnownTensor(np.asarray(number).astype(np.int32), DType.INT32)
 
 
+def int64(number: object) -> KnownTensor:
+    """Known items of int64."""
+    return KnownTensor(np.asarray(number).astype(np.int64), DType.INT64)
+
+
+def real(number: float) -> KnownTensor:
+    """A known item of float32."""
+    return KnownTensor(np.array(number, np.float32), DType.FLOAT32)
+
+
 def scale_of(tensor: Tensor) -> float:
     """The only scale of a tensor, a float32; raises OperatorError."""
     scales = scales_of(tensor)
@@ -130,9 +140,9 @@ def rescaled_once(
     pairs = [quantize_multiplier(each) for each in factors]
     multipliers, shifts = np.array(pairs, np.int64).T
     counts = 31 - shifts
-    wide = make("mul", make.cast(x, DType.INT64), _int64(multipliers.reshape(shape)))
-    half = _int64((np.int64(1) << (counts - 1)).reshape(shape))
-    rounded = make("shift_right", make("add", wide, half), _int64(counts.reshape(shape)))
+    wide = make("mul", make.cast(x, DType.INT64), int64(multipliers.reshape(shape)))
+    half = int64((np.int64(1) << (counts - 1)).reshape(shape))
+    rounded = make("shift_right", make("add", wide, half), int64(counts.reshape(shape)))
     return make.cast(rounded, DType.INT32)
 
 
@@ -154,9 +164,9 @@ def rescaled_short(
     if counts.min() < 1:
         message = f"the factor {max(factors)} of a requantization with 15 bits"
         raise OperatorError("tflite/quantization", message)
-    wide = make("mul", x, _int64(short.reshape(shape)))
-    half = _int64((np.int64(1) << (counts - 1)).reshape(shape))
-    return make("shift_right", make("add", wide, half), _int64(counts.reshape(shape)))
+    wide = make("mul", x, int64(short.reshape(shape)))
+    half = int64((np.int64(1) << (counts - 1)).reshape(shape))
+    return make("shift_right", make("add", wide, half), int64(counts.reshape(shape)))
 
 
 def rescaled_by_reals(
@@ -173,10 +183,6 @@ def rescaled_by_reals(
 
 def _float64(number: float) -> KnownTensor:
     return KnownTensor(np.array(number, np.float64), DType.FLOAT64)
-
-
-def _int64(number: object) -> KnownTensor:
-    return KnownTensor(np.asarray(number).astype(np.int64), DType.INT64)
 
 
 def centered(make: OpBuilder, x: Operand, tensor: Tensor) -> Operand:

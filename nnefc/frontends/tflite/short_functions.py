@@ -11,6 +11,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from nnefc.frontends.common.op_builder import OpBuilder
+from nnefc.frontends.common.operators.indices import gather
+from nnefc.frontends.common.values import KnownTensor, Operand
+from nnefc.frontends.tflite.fixed_point import int32
+
 Array = np.ndarray[Any, Any]
 _LOW, _HIGH = -32768, 32767
 ONE: Final = _HIGH
@@ -110,3 +115,8 @@ def tanh_table(integer_bits: int) -> Array:
     exponential = _exp(negative, integer_bits + 1)
     y = _scaled(_wrapped(_inverse(exponential) - (1 << 13)), 2)
     return np.where(x == 0, 0, np.where(x < 0, -y, y)).astype(np.int16)
+
+
+def looked_up(make: OpBuilder, table: KnownTensor, x: Operand) -> Operand:
+    """Items of a table of all int16, for int32 in their range."""
+    return gather(make, table, make("sub", x, int32(_LOW)), 0)

@@ -16,6 +16,7 @@ from nnefc.frontends.tflite.fixed_point import (
     centered,
     codes_between,
     int32,
+    real,
     require_same_scale,
     rescaled,
     scale_of,
@@ -109,11 +110,6 @@ def _in_floats(
         sums = make("max", make("min", sums, real(high)), real(low))
     codes = make("quantize", sums, real(1), zero_tensor(node.output))
     return channels_last(make, codes) if is_plane else codes
-
-
-def real(number: float) -> KnownTensor:
-    """A known item of float32."""
-    return KnownTensor(np.array(number, np.float32), DType.FLOAT32)
 
 
 @operator("ADD", options="AddOptions", types=(*CODES, *WIDE_CODES))

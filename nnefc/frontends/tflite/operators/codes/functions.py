@@ -8,12 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from nnefc.formats.tflite.model import Tensor
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.values import KnownTensor, Operand
-from nnefc.frontends.tflite.fixed_point import as_codes, scale_of, zero_tensor
+from nnefc.frontends.tflite.fixed_point import as_codes, real, scale_of, zero_tensor
 from nnefc.frontends.tflite.operators import activations, pooling
 from nnefc.frontends.tflite.registry import CODES, Node, operator
 from nnefc.ir import DType
@@ -21,7 +19,7 @@ from nnefc.ir import DType
 
 def scale_tensor(tensor: Tensor) -> KnownTensor:
     """The scale of a tensor."""
-    return KnownTensor(np.array(scale_of(tensor), np.float32), DType.FLOAT32)
+    return real(scale_of(tensor))
 
 
 def _by_reals(

@@ -10,20 +10,17 @@ import math
 from dataclasses import dataclass
 from typing import Any, Final
 
-import numpy as np
-
 from nnefc.formats.tflite.model import Tensor
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import of_rank
 from nnefc.frontends.common.operators.axes import slice_in_dim
-from nnefc.frontends.common.operators.indices import gather
-from nnefc.frontends.common.values import Array, KnownTensor, Operand, OperatorError
+from nnefc.frontends.common.values import Operand, OperatorError
 from nnefc.frontends.tflite.fixed_point import int32, rescaled, scale_of, zero_of, zero_tensor
 from nnefc.frontends.tflite.operands import known_array
 from nnefc.frontends.tflite.operators.lstm import BASIC, CELL_STATE, GATES, OUTPUT_STATE
 from nnefc.frontends.tflite.operators.recurrent import over_time, swapped
 from nnefc.frontends.tflite.registry import Node, operator
-from nnefc.frontends.tflite.short_functions import ONE, logistic_table, tanh_table
+from nnefc.frontends.tflite.short_functions import ONE, logistic_table, looked_up, tanh_table
 from nnefc.ir import DType
 
 _GATE_SCALE: Final = 2.0**-12
@@ -206,12 +203,6 @@ def _short(make: OpBuilder, x: Operand) -> Operand:
     return make("max", make("min", x, int32(32767)), int32(-32768))
 
 
-def _looked_up(make: OpBuilder, table: Array, x: Operand) -> Operand:
-    """int32 of a table of all int16."""
-    known = KnownTensor(table.astype(np.int32), DType.INT32)
-    return gather(make, known, make("add", x, int32(32768)), 0)
-
-
 def _product(make: OpBuilder, x: Operand, y: Operand, shift: int) -> Operand:
     """Products, divided by 2**shift, halves away from zero."""
     return _wrapped_short(make, make("rounding_shift", make("mul", x, y), int32(shift)))
@@ -238,7 +229,7 @@ def _step(
         sums = rescaled(make, _sums(make, hidden, captured[i], source), [factor])
         x = slice_in_dim(make, own, 1, i * units, (i + 1) * units)
         table = tanh_table(3) if GATES[gate] == "cell" else logistic_table()
-        gates[gate] = _looked_up(make, table, _short(make, make("add", x, sums)))
+        gates[gate] = looked_up(make, int32(table), _short(make, make("add", x, sums)))
     bits = layer.cell_bits
     entry = gates[0] if 0 in gates else make("sub", int32(ONE), gates[1])
     kept = _product(make, gates[1], make.cast(memory, DType.INT32), 15)
@@ -246,7 +237,7 @@ def _step(
     if layer.cell_clip > 0:
         limit = layer.cell_clip
         after = make("max", make("min", after, int32(limit)), int32(-limit))
-    opened = make("mul", gates[3], _looked_up(make, tanh_table(15 + bits), after))
+    opened = make("mul", gates[3], looked_up(make, int32(tanh_table(15 + bits)), after))
     inner = scale_of(layer.hidden)
     y = make("add", rescaled(make, opened, [2.0**-30 / inner]), int32(zero_of(layer.hidden)))
     y = _codes(make, y)

@@ -10,7 +10,7 @@ from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import of_rank
 from nnefc.frontends.common.operators.indices import gather
 from nnefc.frontends.common.values import Array, KnownTensor, Operand, OperatorError
-from nnefc.frontends.tflite.fixed_point import int32
+from nnefc.frontends.tflite.fixed_point import int32, int64
 from nnefc.frontends.tflite.registry import WIDE_CODES, Integers, operator
 from nnefc.ir import DType
 
@@ -135,13 +135,9 @@ def resize_bilinear_wide(
         lower, upper, weight = _integer_taps(dims[axis], outputs, align_corners, half_pixel_centers)
         shape = tuple(outputs if i == axis else 1 for i in range(4))
         first, second = (gather(make, y, int32(each), axis) for each in (lower, upper))
-        before = make("mul", first, _int64(((1 << FRACTION_BITS) - weight).reshape(shape)))
-        y = make("add", before, make("mul", second, _int64(weight.reshape(shape))))
-    half = make("add", make("abs", y), _int64(1 << 2 * FRACTION_BITS - 1))
-    size_of = make.cast(make("shift_right", half, _int64(2 * FRACTION_BITS)), DType.INT32)
-    signed = make("select", make("lt", y, _int64(0)), make("neg", size_of), size_of)
+        before = make("mul", first, int64(((1 << FRACTION_BITS) - weight).reshape(shape)))
+        y = make("add", before, make("mul", second, int64(weight.reshape(shape))))
+    half = make("add", make("abs", y), int64(1 << 2 * FRACTION_BITS - 1))
+    size_of = make.cast(make("shift_right", half, int64(2 * FRACTION_BITS)), DType.INT32)
+    signed = make("select", make("lt", y, int64(0)), make("neg", size_of), size_of)
     return make.cast(signed, input.type.dtype)
-
-
-def _int64(number: object) -> KnownTensor:
-    return KnownTensor(np.asarray(number).astype(np.int64), DType.INT64)

@@ -14,12 +14,15 @@ from nnefc.frontends.common.operators.indices import gather
 from nnefc.frontends.common.values import Array, KnownTensor, Operand, OperatorError
 from nnefc.frontends.tflite.fixed_point import (
     int32,
+    int64,
     quantize_multiplier,
     scale_of,
     zero_of,
 )
+from nnefc.frontends.tflite.operands import known_array
 from nnefc.frontends.tflite.operators.activations import last_axis
 from nnefc.frontends.tflite.registry import WIDE_CODES, Node, operator
+from nnefc.frontends.tflite.short_functions import looked_up
 from nnefc.ir import DType
 
 _LOWEST: Final = -(1 << 15)
@@ -35,12 +38,6 @@ def _source(node: Node) -> Tensor:
     source = node.inputs[0]
     assert source is not None
     return source
-
-
-def _looked_up(make: OpBuilder, x: Operand, results: Array) -> Any:
-    """Results of codes of int16 by a table of all codes."""
-    table = KnownTensor(results.astype(np.int16), DType.INT16)
-    return gather(make, table, make("sub", make.cast(x, DType.INT32), int32(_LOWEST)), 0)
 
 
 # -- sigmoid and tanh
@@ -94,7 +91,8 @@ def logistic(make: OpBuilder, input: Operand, node: Node) -> Any:
     size = np.abs(x)
     above = np.where(size >> 9 >= 255, 0x7FFF << 10, _interpolated(size, 9))
     one, half = 1 << 25, 1 << 9
-    return _looked_up(make, input, np.where(x >= 0, above + half, one - above + half - 1) >> 10)
+    results = np.where(x >= 0, above + half, one - above + half - 1) >> 10
+    return looked_up(make, known_array(results, DType.INT16), make.cast(input, DType.INT32))
 
 
 @operator("TANH", types=WIDE_CODES)
@@ -104,7 +102,8 @@ def tanh(make: OpBuilder, input: Operand, node: Node) -> Any:
     x = _arguments(scale_of(_source(node)), (0, 1))
     size = np.abs(x)
     above = np.where(size >> 8 >= 255, 0xFFFF << 8, _interpolated(size, 8)) - (1 << 23)
-    return _looked_up(make, input, (np.where(x >= 0, above, -above - 1) + (1 << 7)) >> 8)
+    results = (np.where(x >= 0, above, -above - 1) + (1 << 7)) >> 8
+    return looked_up(make, known_array(results, DType.INT16), make.cast(input, DType.INT32))
 
 
 # -- softmax
@@ -158,9 +157,9 @@ def softmax(make: OpBuilder, input: Operand, *, beta: float, node: Node) -> Any:
     exps = gather(make, table, make("sub", make("max_reduce", x, axes=(axis,)), x), 0)
     total = make("sum_reduce", exps, axes=(axis,))
     bits = _bits_above(make, total)
-    sixteen = make("shift_left", make.cast(total, DType.INT64), _int64(16))
+    sixteen = make("shift_left", make.cast(total, DType.INT64), int64(16))
     normal = make("shift_right", sixteen, make.cast(bits, DType.INT64))
-    rounded = make("shift_right", make("add", normal, _int64(1 << 13)), _int64(14))
+    rounded = make("shift_right", make("add", normal, int64(1 << 13)), int64(14))
     # 1 <= s < 2 in units of 2**-16, of which the table has 1 / s
     inverses = _between(_samples(lambda v: 1 / (1 + v), 0.0, 1.0), _EVERY)
     place = make("min", make("sub", make.cast(rounded, DType.INT32), int32(1 << 16)), int32(_RANGE))
@@ -178,7 +177,3 @@ def _bits_above(make: OpBuilder, total: Operand) -> Operand:
         is_more = make("ge", total, int32(1 << power))
         bits = make("add", bits, make.cast(is_more, DType.INT32))
     return bits
-
-
-def _int64(number: int) -> KnownTensor:
-    return KnownTensor(np.array(number, np.int64), DType.INT64)
