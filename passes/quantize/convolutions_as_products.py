@@ -12,17 +12,16 @@ import numpy as np
 from nnefc.ir import DType, Graph, Op, TensorType, Value
 from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.spec import Emit
-from nnefc.ops.core.window_arithmetic import Window, convolution_groups
+from nnefc.ops.core.window_arithmetic import Window
 from nnefc.ops.extended.integer_products import LARGEST_SUM, WIDE
 from nnefc.ops.extended.sum_bounds import bound_of_convolution
 from nnefc.ops.tools.build import build, emitter
 from nnefc.ops.tools.convolution import window_of
-from nnefc.passes.analysis.integer_support import CODES, WIDE_CODES
+from nnefc.passes.analysis.integer_support import CODES, WIDE_CODES, wide_convolution_reason
 from nnefc.passes.analysis.known_data import KnownValues, constant_op
 from nnefc.passes.op_queries import replace
 from nnefc.passes.quantize.fuse_code_convolutions import sums_of_reals
 from nnefc.passes.quantize.moved_codes import source_of
-from nnefc.symbolic.integers import is_symbolic
 
 
 @dataclass(frozen=True)
@@ -38,8 +37,8 @@ class ConvolutionsAsProducts:
         %3: int64[36,8] = integer_matmul(%2, %v, %z, %0) {transposeB = true, ...}
 
     and %y is %3 with channels first.  The filter and all extents must be known, and there is one
-    group.  The border of the input has the zero point.  Convolutions of dequantized codes become
-    such products, times the product of the scales.
+    group.  The border of the input has the zero point, and windows have few taps.  Convolutions of
+    dequantized codes become such products, times the product of the scales.
     """
 
     name: ClassVar[str] = "convolutions_as_products"
@@ -60,7 +59,10 @@ class ConvolutionsAsProducts:
 
 def _sums(graph: Graph, op: Op, known: KnownValues) -> Value | None:
     """The sums of an `integer_conv` by a product; None if it stays."""
-    return _product(graph, op, known) if _fits(op, known) else None
+    x, w = (value.type.dtype for value in op.inputs[:2])
+    if x not in WIDE_CODES or w not in CODES or wide_convolution_reason(op, known) is not None:
+        return None
+    return _product(graph, op, known)
 
 
 def _reals(graph: Graph, op: Op, known: KnownValues) -> Value | None:
@@ -86,24 +88,6 @@ def _reals(graph: Graph, op: Op, known: KnownValues) -> Value | None:
     factor = graph.insert(constant_op(factors, type_, op.location), op).output
     real = emit("mul", emit("cast", sums, dtype=DType.FLOAT32), factor)
     return emit("add", real, op.inputs[2])
-
-
-def _fits(op: Op, known: KnownValues) -> bool:
-    """Whether a convolution may be a product."""
-    if op.name != "integer_conv":
-        return False
-    x, w, x_zero, w_zero = op.inputs
-    if x.type.dtype not in WIDE_CODES or w.type.dtype not in CODES:
-        return False
-    if not all(value in known for value in (w, x_zero, w_zero)) or x.type.rank < 3:
-        return False
-    if is_symbolic((*x.type.dims, *op.output.type.dims)) or not op.output.type.volume:
-        return False
-    is_constant = op.attributes["border"] == "constant"
-    padding = window_of(op).padding
-    is_inside = all(n >= 0 for pair in padding for n in pair)
-    groups = convolution_groups(x.type.dims, op.attributes)
-    return groups == 1 and is_inside and (is_constant or not any(map(any, padding)))
 
 
 def _product(graph: Graph, op: Op, known: KnownValues) -> Value:
@@ -159,5 +143,5 @@ def _scalar(emit: Emit, zero: Value) -> Value:
 
 def _items(known: KnownValues, value: Value) -> Array:
     items = known.items(value)
-    assert items is not None, "`_fits` excludes it"
+    assert items is not None, "`wide_convolution_reason` excludes it"
     return items

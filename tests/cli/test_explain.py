@@ -7,6 +7,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from nnefc.api.importing import import_model
 from nnefc.cli.compile.explain import PassRecord, PassRecorder, describe, kind
 from nnefc.driver.compile import compile_graph
@@ -179,7 +181,7 @@ def test_products_of_codes_in_floats_have_reasons() -> None:
     kinds = [(fact["operation"], fact["number"]) for fact in recorder.float_facts()]
     assert kinds == [("matmul", 1), ("conv", 1)]
     reasons = [fact["reason"] for fact in recorder.float_facts()]
-    wide = "codes are uint8 and uint16, not of 8 bits"
+    wide = "codes are uint8 and uint16; only the first may have 16 bits"
     assert reasons == [wide, "the filter is computed"]
 
 
@@ -224,6 +226,47 @@ def test_zero_points_of_filters_have_reasons() -> None:
     along_outputs = ZEROS.replace("  %1: ", OUTPUTS, 1)
     assert _zero_reasons("t", along_outputs) == [input_zeros, computed]
     assert _zero_reasons("z") == [input_zeros, computed]
+
+
+WINDOWS = """\
+graph g(%x: int16[X]) -> (y = %y) {
+  %s: float32[] = constant() {shape = [], value = [0.5]}
+  %z: int16[] = constant() {shape = [], value = [7]}
+  %o: int8[] = constant() {shape = [], value = [0]}
+  %0: float32[] = constant() {shape = [], value = [0.0]}
+  %w: int8[W] = constant() {shape = [W], value = [3]}
+  %a: float32[X] = dequantize(%x, %s, %z)
+  %b: float32[W] = dequantize(%w, %s, %o)
+  %y: float32[Y] = conv(%a, %b, %0) {border = "BORDER", padding = [[0, 2]], stride = [1],
+    dilation = [1], groups = GROUPS}
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("x", "w", "y", "window", "reason"),
+    [
+        ("1,4,9", "6,4,3", "1,6,9", ("constant", "1"), None),
+        ("1,4,9", "6,2,3", "1,6,9", ("constant", "2"), "of 16 bits has 2 groups"),
+        ("1,4,9", "6,4,3", "1,6,9", ("replicate", "1"), "has no zero points"),
+        ("1,4,99", "6,4,65", "1,6,37", ("constant", "1"), "has 65 taps, more than 64"),
+        ("1,8,20000", "6,8,64", "1,6,19939", ("constant", "1"), None),
+        ("1,8,200000", "6,8,30", "1,6,199973", ("constant", "1"), "of 16 bits have 91 MiB"),
+        ("1,8,2000000", "6,8,3", "1,6,2000000", ("constant", "1"), None),
+    ],
+)
+def test_convolutions_of_codes_of_16_bits_have_reasons(
+    x: str, w: str, y: str, window: tuple[str, str], reason: str | None
+) -> None:
+    """Groups, borders of other items, and windows of many taps or many bytes have reals."""
+    text = WINDOWS
+    for old, new in zip(("[X]", "[W]", "[Y]", "BORDER", "GROUPS"), (x, w, y, *window), strict=True):
+        text = text.replace(old, new if old.isalpha() else f"[{new}]")
+    recorder = PassRecorder()
+    run_pipeline(parse_graph(text), hook=recorder)
+    reasons = [fact["reason"] for fact in recorder.float_facts()]
+    assert len(reasons) == (reason is not None)
+    assert all(str(each).endswith(reason or "") for each in reasons), reasons
 
 
 REALS = """\

@@ -18,9 +18,10 @@ from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.values import KnownTensor, OperatorError
 from nnefc.ir import DType, Graph, TensorType, Value
 from nnefc.ops.extended import sum_bounds
-from nnefc.ops.tools.build import build
+from nnefc.ops.tools.build import build, constant
 from nnefc.ops.tools.reference import evaluate
 from nnefc.ops.tools.verify import rule_problems
+from nnefc.passes.analysis.known_data import constant_op
 from nnefc.passes.canonicalise.expand_compounds import ExpandCompounds
 from nnefc.support.limits import Limits
 from tests.helpers.examples import examples
@@ -134,6 +135,24 @@ def test_extreme_sums_are_exact_and_wrap(depth: int, expanded: bool) -> None:
     ours = run("integer_matmul", a, b, zero, zero, expanded=expanded)
     exact = np.array([[255 * 255 * depth - 255]], np.int64)
     np.testing.assert_array_equal(ours, exact.astype(np.int32))
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+@pytest.mark.parametrize(("inputs", "outputs"), [(0, 3), (3, 0)])
+@pytest.mark.parametrize("kind", ["integer_conv", "integer_deconv"])
+def test_bounds_of_filters_without_channels(
+    kind: str, inputs: int, outputs: int, is_known: bool
+) -> None:
+    graph = Graph("g")
+    shape = (inputs, outputs, 2) if kind == "integer_deconv" else (outputs, inputs, 2)
+    x, w = (graph.add_input(TensorType(DType.INT8, dims), "") for dims in ((1, inputs, 5), shape))
+    if is_known:
+        none: Any = np.zeros(shape, np.int8)
+        w = graph.insert(constant_op(none, w.type, None)).output
+    zero = constant(graph, 0, DType.INT8)
+    window = {"border": "constant", "groups": 1, "padding": ((0, 0),)}
+    bound = sum_bounds.bound_of_convolution(build(graph, kind, [x, w, zero, zero], window))
+    assert bound == 0 or (inputs and not is_known)
 
 
 @given(

@@ -67,8 +67,10 @@ def _bound_of_convolution(op: Op, *, reverse: bool) -> Any:
     weights, dims = _known_differences(w, w_zero), w.type.dims
     groups = convolution_groups(x.type.dims, op.attributes)
     if weights is None:
-        outputs = dims[1] * groups if reverse else dims[0]
-        return _generic_bound(op, w.type.volume // outputs)
+        inputs = dims[0] // (groups or 1) if reverse else dims[1]
+        return _generic_bound(op, inputs * math.prod(dims[2:]))
+    if not weights.size:
+        return 0
     if reverse:
         weights = weights.reshape(groups, dims[0] // groups, dims[1], -1).swapaxes(1, 2)
         return _bound(_range(x, x_zero), weights, (2, 3))

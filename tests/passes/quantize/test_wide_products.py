@@ -12,6 +12,11 @@ import pytest
 from onnx import helper, numpy_helper
 
 import nnefc
+from nnefc.ir import DType, Graph, TensorType
+from nnefc.ops.tools.build import build, constant
+from nnefc.passes.analysis.integer_support import convolution_reason
+from nnefc.passes.analysis.known_data import KnownValues, constant_op
+from nnefc.passes.quantize.convolutions_as_products import ConvolutionsAsProducts
 
 Array = np.ndarray[Any, Any]
 RNG = np.random.default_rng(21)
@@ -132,3 +137,16 @@ def test_convolutions_are_products(dtype: str, channels: int, tmp_path: Path) ->
     differences = np.abs(np.asarray(compiled(x)).astype(int) - want)
     assert differences.max() <= 1
     assert differences.mean() <= 0.001
+
+
+@pytest.mark.parametrize(("inputs", "outputs"), [(0, 3), (3, 0)])
+def test_convolutions_without_channels_stay(inputs: int, outputs: int) -> None:
+    graph, window = Graph("g"), {"border": "constant", "groups": 1, "padding": ((0, 0),)}
+    x = graph.add_input(TensorType(DType.INT16, (1, inputs, 5)), "x")
+    type_ = TensorType(DType.INT8, (outputs, inputs, 2))
+    w = graph.insert(constant_op(np.zeros(type_.dims, np.int8), type_, None)).output
+    zeros = [constant(graph, 0, dtype) for dtype in (DType.INT16, DType.INT8)]
+    op = build(graph, "integer_conv", [x, w, *zeros], window)
+    graph.add_output(op.output, "y")
+    assert not ConvolutionsAsProducts().run(graph)
+    assert convolution_reason(op, KnownValues(graph)) == "there are no products"
