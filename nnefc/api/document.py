@@ -15,6 +15,7 @@ MODULES: Final = {
     "nnefc.onnx": None,
     "nnefc.onnx.backend": ("is_compatible", "prepare", "run_model", "run_node", "supports_device"),
     "nnefc.pytorch": ("export",),
+    "nnefc.tflite": None,
 }
 """The public modules, with their public names; None: those of `__all__`."""
 

@@ -49,6 +49,10 @@ ALLOWED: dict[str, set[str]] = {
         *("formats", "ir", "options", "frontends", "runtime", "driver", "artifacts", "dynamic"),
         "api",
     },
+    "tflite": {
+        *("formats", "ir", "options", "frontends", "runtime", "driver", "artifacts", "dynamic"),
+        "api",
+    },
     "digits": {"formats"},
     "cli": {
         *("formats", "ir", "options", "ops", "frontends", "kernels", "passes", "runtime", "emit"),
