@@ -116,9 +116,10 @@ def same(ours: Any, theirs: Any) -> None:
         every: Any = ours
         for a, b in zip(every, theirs, strict=True):
             same(a, b)
-    elif isinstance(ours, np.ndarray):
-        assert ours.dtype == theirs.dtype
-        np.testing.assert_array_equal(ours, theirs)
+    elif isinstance(theirs, np.ndarray):
+        array: Any = ours
+        assert array.dtype == theirs.dtype
+        np.testing.assert_array_equal(array, theirs)
     else:
         assert ours == theirs
 
@@ -252,23 +253,23 @@ def test_errors_are_where_litert_has_them(name: str) -> None:
         WRONG[name](ours)
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda it: it.invoke(),
-        lambda it: it.get_tensor(0),
-        lambda it: it.tensor(3)(),
-        lambda it: it.set_tensor(0, np.zeros((1, 6), np.float32)),
-    ],
-)
-def test_tensors_must_be_allocated(call: Callable[[Any], Any]) -> None:
+EARLY: dict[str, Callable[[Any], Any]] = {
+    "invoke": lambda it: it.invoke(),
+    "get": lambda it: it.get_tensor(0),
+    "view": lambda it: it.tensor(3)(),
+    "set": lambda it: it.set_tensor(0, np.zeros((1, 6), np.float32)),
+}
+
+
+@pytest.mark.parametrize("name", EARLY)
+def test_tensors_must_be_allocated(name: str) -> None:
     content = dense()
     resized = Interpreter(model_content=content)
     resized.allocate_tensors()
     resized.resize_tensor_input(0, [2, 6])
     for ours in (Interpreter(model_content=content), resized):
         with pytest.raises(NnefError, match="allocate_tensors"):
-            call(ours)
+            EARLY[name](ours)
 
 
 def test_intermediate_tensors_are_not_kept() -> None:
