@@ -106,20 +106,18 @@ def pair_of(content: bytes) -> tuple[Any, Any]:
 
 def same(ours: Any, theirs: Any) -> None:
     """Check that details, lists of them, or dictionaries of them are equal."""
-    assert type(ours) is type(theirs)
-    if isinstance(ours, dict):
-        named: Any = ours
-        assert list(named) == list(theirs)
+    kind: object = type(theirs)
+    assert type(ours) is kind
+    if kind is dict:
+        assert list(ours) == list(theirs)
         for name in theirs:
-            same(named[name], theirs[name])
-    elif isinstance(ours, list):
-        every: Any = ours
-        for a, b in zip(every, theirs, strict=True):
+            same(ours[name], theirs[name])
+    elif kind is list:
+        for a, b in zip(ours, theirs, strict=True):
             same(a, b)
-    elif isinstance(theirs, np.ndarray):
-        array: Any = ours
-        assert array.dtype == theirs.dtype
-        np.testing.assert_array_equal(array, theirs)
+    elif kind is np.ndarray:
+        assert ours.dtype == theirs.dtype
+        np.testing.assert_array_equal(ours, theirs)
     else:
         assert ours == theirs
 
@@ -209,6 +207,34 @@ def test_states_are_kept_and_reset_as_in_litert() -> None:
     after = outputs_of(ours, first)
     close(after, outputs_of(theirs, first))
     assert np.abs(after[0] - before[0]).max() > 0.01
+
+
+def test_new_shapes_reset_states_as_in_litert() -> None:
+    constants = [random(8, 3), random(8, 5)]
+    tensors = [
+        tensor((2, 3), "FLOAT32", "x"),
+        tensor((8, 3), "FLOAT32", "features", buffer=1),
+        tensor((8, 5), "FLOAT32", "times", buffer=2),
+        tensor((2, 40), "FLOAT32", "state", is_variable=True),
+        tensor((2, 4), "FLOAT32", "y"),
+        tensor((1,), "FLOAT32", "a", shape_signature=(-1,)),
+        tensor((1,), "FLOAT32", "b"),
+    ]
+    options = {"rank": 2, "fused_activation_function": 1}
+    layer = operator(0, (0, 1, 2, -1, 3), (4,), "SVDFOptions", **options)
+    other = operator(1, (5,), (6,), "NegOptions")
+    graph = subgraph(tensors, [layer, other], (0, 5), (4, 6))
+    codes = [operator_code("SVDF"), operator_code("NEG")]
+    theirs, ours = pair_of(write(model(codes, [graph], [each.tobytes() for each in constants])))
+    x, results = random(2, 3), list[Any]()
+    for length in (1, 1, 2, 2, 1, 1):
+        for each in (theirs, ours):
+            each.resize_tensor_input(5, [length])
+            each.allocate_tensors()
+        a = random(length)
+        results.append(outputs_of(ours, x, a))
+        close(results[-1], outputs_of(theirs, x, a))
+    assert np.abs(results[1][0] - results[0][0]).max() > 0.01
 
 
 def test_signatures_are_those_of_litert() -> None:
