@@ -106,7 +106,7 @@ def pair_of(content: bytes) -> tuple[Any, Any]:
 
 def same(ours: Any, theirs: Any) -> None:
     """Check that details, lists of them, or dictionaries of them are equal."""
-    kind: object = type(theirs)
+    kind: type[Any] = type(theirs)
     assert type(ours) is kind
     if kind is dict:
         assert list(ours) == list(theirs)
