@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -106,7 +106,7 @@ def pair_of(content: bytes) -> tuple[Any, Any]:
 
 def same(ours: Any, theirs: Any) -> None:
     """Check that details, lists of them, or dictionaries of them are equal."""
-    kind: type[Any] = type(theirs)
+    kind = cast(type[Any], type(theirs))
     assert type(ours) is kind
     if kind is dict:
         assert list(ours) == list(theirs)
