@@ -1,6 +1,6 @@
 """Matrix products of codes: int32 sums of products of bytes, then an expression of each sum.
 
-Codes of A have the type `Isa.codes`, B is int8 in panels of words (`program.packing.panels`); or A is
+Codes of A have the type `Isa.codes`, B is int8 in panels of words (`packing.panels`); or A is
 int16, and B is int16, too.  Sums wrap around, so all instruction sets and partitions give the same
 bits.  See `word_product`.
 """

@@ -33,7 +33,7 @@ from nnefc.kernels.vector.vector_builder import Vector, vector_function
 ITEM: Final = "float32"
 """The item type of the arithmetic."""
 STORED: Final = {"float16": 64, "bfloat16": 64, "q4_0": 18, "q8_1": 34}
-"""Bytes of a block of one column, by storage format (`program.packing.block_quantized`)."""
+"""Bytes of a block of one column, by storage format (`packing.block_quantized`)."""
 IN_FIXED_POINT: Final = "q4_0"
 """The format for which rows of A are in fixed point, see `nnefc.kernels.product.fixed_point`."""
 WIDEN_ARGUMENTS: Final = 5

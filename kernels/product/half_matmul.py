@@ -1,6 +1,6 @@
 """Matrix products of bfloat16: float32 sums of products, then an expression of each sum.
 
-A and B are bfloat16, B in panels of words (`program.packing.panels`).  A sum is one chain over the
+A and B are bfloat16, B in panels of words (`packing.panels`).  A sum is one chain over the
 depth, so all partitions give the same bits.  See `word_product`.
 """
 

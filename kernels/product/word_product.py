@@ -2,7 +2,7 @@
 
     C[m, n] = expression(start[n] + sum over k of A[m, k] B[k, n], operands)
 
-B is in panels of words (`program.packing.panels`), A in rows of words (`vector.dot_words`,
+B is in panels of words (`packing.panels`), A in rows of words (`vector.dot_words`,
 `vector.dot_halves`).  Rows and columns of C are cut into parts as in
 `nnefc.kernels.product.matmul`; a part is summed in registers, and finished while it is in the L1
 cache.

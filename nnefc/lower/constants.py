@@ -14,7 +14,7 @@ from nnefc.symbolic.traced_array import TracedArray
 if TYPE_CHECKING:
     import numpy as np
 
-    from nnefc.program.packing import Parameters, Release
+    from nnefc.kernels.packing import Parameters, Release
 
     Array = np.ndarray[Any, Any]
 
@@ -100,8 +100,8 @@ class ConstantPool:
         dtype: np.dtype[Any],
         release: Release | None = None,
     ) -> Ref:
-        """Memory that holds `source` packed by `program.packing` as items of `dtype`; equal packings
-        are stored once.
+        """Memory that holds `source` packed by `kernels.packing` as items of `dtype`; equal
+        packings are stored once.
         """
         from nnefc.program.packed_weight import PackedWeight
 

@@ -28,7 +28,7 @@ from nnefc.symbolic.traced_array import TracedArray
 if TYPE_CHECKING:
     import numpy as np
 
-    from nnefc.program.packing import Parameters
+    from nnefc.kernels.packing import Parameters
     from nnefc.support.errors import Place
 
     Array = np.ndarray[Any, Any]
@@ -202,7 +202,7 @@ class Lowering:
         return self._constants.derived(sources, how, make)
 
     def packed(self, source: Array, packing: str, parameters: Parameters, dtype: DType) -> Ref:
-        """Memory that holds `source` packed by `program.packing`; equal packings are stored once.
+        """Memory that holds `source` packed by `kernels.packing`; equal packings are stored once.
 
         `dtype`: the type that kernels read; the source may have a narrower type.
         """

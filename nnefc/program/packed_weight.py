@@ -6,14 +6,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nnefc.program.packing import Parameters, Release, pack, size
+from nnefc.kernels.packing import Parameters, Release, pack, size
 from nnefc.support.large_pages import large_page_memory
 
 Array = np.ndarray[Any, Any]
 
 
 class PackedWeight(NamedTuple):
-    """A view `source` of an array, to be packed by a function of `nnefc.program.packing`."""
+    """A view `source` of an array, to be packed by a function of `nnefc.kernels.packing`."""
 
     source: Array
     packing: str

@@ -10,7 +10,7 @@ VERSION: Final = "0.1.0"
 PACKING_VERSION: Final = 4
 """Version of the order of packed weights, which artifacts contain.
 
-Increase it with every change of a result of `nnefc.program.packing`.
+Increase it with every change of a result of `nnefc.kernels.packing`.
 """
 PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 """The folder of the package `nnefc`."""

@@ -15,10 +15,10 @@ import numpy as np
 from nnefc.kernels.codegen import Image
 from nnefc.kernels.codegen.linker import link
 from nnefc.kernels.family import Kernel
+from nnefc.kernels.packing.inverse import ArrayView, PackingSpec
 from nnefc.kernels.target.isa import NATIVE, host
 from nnefc.kernels.target.processor import identity
 from nnefc.program.packed_weight import PackedWeight
-from nnefc.program.packing.inverse import ArrayView, PackingSpec
 from nnefc.program.program import Program
 from nnefc.runtime.compile import support_code
 from nnefc.runtime.compile.kernel_compiler import object_codes

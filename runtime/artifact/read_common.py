@@ -24,8 +24,8 @@ from nnefc.support.item_types import numpy_type
 from nnefc.support.package import PACKING_VERSION
 
 if TYPE_CHECKING:
+    from nnefc.kernels.packing.inverse import PackingSpec
     from nnefc.program.packed_weight import PackedWeight
-    from nnefc.program.packing.inverse import PackingSpec
     from nnefc.program.program import IndexOperand
     from nnefc.runtime.artifact.target_info import TargetInfo
     from nnefc.runtime.artifact.weight_cache import MissingWeight
@@ -241,7 +241,7 @@ class ArtifactReader:
                 Place(self.file.name),
                 COMPILE_AGAIN,
             )
-        from nnefc.program.packing.inverse import restore
+        from nnefc.kernels.packing.inverse import restore
 
         array = aligned_empty(shape, dtype)
         pieces = [(self._packed(f), self._stored(f).view(dtype)) for f in facts["packed"]]
@@ -250,7 +250,7 @@ class ArtifactReader:
 
     def _packed(self, facts: Facts) -> PackingSpec:
         """A packing from the manifest; raises ValueError if its view exceeds the array."""
-        from nnefc.program.packing.inverse import ArrayView, PackingSpec
+        from nnefc.kernels.packing.inverse import ArrayView, PackingSpec
 
         offset, shape, strides = facts["view"]
         view = ArrayView(offset, tuple(shape), tuple(strides))

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from nnefc.kernels.packing.inverse import restorable
 from nnefc.program.packed_weight import PackedWeight
-from nnefc.program.packing.inverse import restorable
 from nnefc.runtime.artifact.artifact_file import Piece
 from nnefc.runtime.artifact.artifact_file_writer import Writer
 from nnefc.runtime.artifact.build_static import Array, ArraySlice, CodeBuild, Constant, PackedArray

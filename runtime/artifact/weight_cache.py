@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 import numpy as np
 
 from nnefc.formats.files import write_evenly
-from nnefc.program.packing.inverse import PackingSpec
+from nnefc.kernels.packing.inverse import PackingSpec
 from nnefc.runtime.artifact.artifact_file import ALWAYS_VERIFIED
 from nnefc.runtime.cache import kernel_cache
 from nnefc.runtime.cache.lru_folder import LruFolder

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from nnefc.kernels.packing.inverse import ArrayView, PackingSpec
 from nnefc.program.packed_weight import PackedWeight
-from nnefc.program.packing.inverse import ArrayView, PackingSpec
 from nnefc.runtime.artifact import weight_cache
 from nnefc.runtime.artifact.weight_cache import MissingWeight, is_whole, load_or_pack
 from nnefc.runtime.cache import kernel_cache

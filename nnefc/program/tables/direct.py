@@ -64,7 +64,7 @@ def tap_runs(
 def _entry_offsets(phase: Phase, x: Plane, lane: int, channels: int) -> Offsets:
     """int32 [steps, taps]: byte offsets of the entries of the reduction, relative to a pixel.
 
-    An entry covers some consecutive channels of one tap, see `program.packing.direct`.  The first
+    An entry covers some consecutive channels of one tap, see `kernels.packing.direct`.  The first
     channel is `lane` of a block.
     """
     pitches = x.pitches

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from nnefc.cli.support.printing import size
+from nnefc.kernels.packing.inverse import ArrayView, PackingSpec
 from nnefc.program.packed_weight import PackedWeight
-from nnefc.program.packing.inverse import ArrayView, PackingSpec
 from nnefc.runtime.artifact import weight_cache
 from nnefc.runtime.artifact.weight_cache import MissingWeight
 from nnefc.runtime.cache import kernel_cache

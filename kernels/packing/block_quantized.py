@@ -21,7 +21,7 @@ from nnefc.support.block_formats import BLOCK_BYTES, BLOCK_ITEMS
 from nnefc.support.errors import NnefError
 
 if TYPE_CHECKING:
-    from nnefc.program.packing import Parameters, Release
+    from nnefc.kernels.packing import Parameters, Release
 
     Array = np.ndarray[Any, Any]
 

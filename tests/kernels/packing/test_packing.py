@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nnefc.program.packing import NAMES, pack, packing, size
-from nnefc.program.packing.inverse import ArrayView, PackingSpec, restorable, restore
+from nnefc.kernels.packing import NAMES, pack, packing, size
+from nnefc.kernels.packing.inverse import ArrayView, PackingSpec, restorable, restore
 from tests.models.test_block_quantized import decoded, random_blocks
 
 Array = np.ndarray[Any, Any]

@@ -49,7 +49,7 @@ def packing(name: str) -> Packing:
     """The packing with a name of `NAMES`; KeyError for others."""
     if name not in NAMES:
         raise KeyError(name)
-    return cast(Packing, import_module(f"nnefc.program.packing.{name}"))
+    return cast(Packing, import_module(f"nnefc.kernels.packing.{name}"))
 
 
 def size(name: str, shape: tuple[int, ...], parameters: Parameters) -> int:

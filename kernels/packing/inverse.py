@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from nnefc.program.packing import Parameters, pack, permutes, size
+from nnefc.kernels.packing import Parameters, pack, permutes, size
 
 if TYPE_CHECKING:
     import numpy as np

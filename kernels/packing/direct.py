@@ -34,7 +34,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from nnefc.program.packing import Parameters, Release
+    from nnefc.kernels.packing import Parameters, Release
 
     Array = np.ndarray[Any, Any]
 

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 if TYPE_CHECKING:
-    from nnefc.program.packing import Parameters, Release
+    from nnefc.kernels.packing import Parameters, Release
 
     Array = np.ndarray[Any, Any]
 
