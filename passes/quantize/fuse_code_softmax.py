@@ -29,7 +29,7 @@ class FuseCodeSoftmax:
           result_zero = 0, rounding = "even"}
 
     Scales and zero points must be known numbers, and all users must round to codes.  A positive
-    factor of %a is a part of its scale.
+    factor or divisor of %a is a part of its scale.
     """
 
     name: ClassVar[str] = "fuse_code_softmax"
@@ -59,7 +59,9 @@ def _fuse(graph: Graph, op: Op) -> bool:
 
 
 def _unscaled(value: Value) -> tuple[Value, float]:
-    """(x, factor) if `value` is x times a positive factor, as attention has it."""
+    """(x, factor) if `value` is x times a positive factor, or divided by a positive number, as
+    attention has it.
+    """
     op = value.op
     if op is None or op.name not in ("mul", "div"):
         return value, 1.0

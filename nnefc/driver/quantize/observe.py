@@ -11,9 +11,10 @@ import numpy as np
 
 from nnefc.driver.compile import compile_graph
 from nnefc.driver.quantize.histogram import Histogram
+from nnefc.driver.quantize.samples import Sample
 from nnefc.ir import Graph, Value
 from nnefc.options.compile_config import CompileConfig
-from nnefc.support.errors import NnefError, Place
+from nnefc.support.errors import NnefError
 from nnefc.support.progress import Progress
 
 Array = np.ndarray[Any, Any]
@@ -48,14 +49,6 @@ def observe(
     if progress is not None:
         progress(number, number, "samples")
     return histograms
-
-
-class Sample(dict[str, Array]):
-    """The arrays of the inputs of a call by name, and the file that they come from."""
-
-    def __init__(self, arrays: Mapping[str, Array], place: Place | None = None) -> None:
-        super().__init__(arrays)
-        self.place = place
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from nnefc.driver.quantize.codes import Range, parameters_of
+from nnefc.driver.quantize.codes import Range, parameters_of, rounded
 from nnefc.driver.quantize.histogram import Histogram
 from nnefc.ir import DType
 
@@ -104,8 +104,6 @@ def _shrunk(range_: Range) -> Iterator[Range]:
 
 
 def _rounded(items: Array, range_: Range, dtype: DType) -> Array:
-    from nnefc.driver.quantize.codes import rounded
-
     return rounded(items, parameters_of(range_, dtype))
 
 

@@ -75,7 +75,7 @@ def quantize_graph(
     Args:
         graph: A graph of reals without states, with data in its variables.
         samples: Inputs by name, for one call after the other; they are read once, or repeatedly if
-            `config` corrects biases or has a ratio.
+            `config` corrects biases or has a bound of losses or of noise.
         config: The type of codes, the observer, and the layers that stay reals.
         progress: Called as `progress(done, total, label)` before each sample.
 
@@ -107,7 +107,9 @@ def quantize_graph(
 
 
 def _reals(graph: Graph, config: QuantizeConfig) -> Graph:
-    """A copy of a graph without unused operations, equalised if `config` says so."""
+    """A copy of a graph without unused operations, and without normalisations that are parts of
+    layers; equalised if `config` says so.
+    """
     reals = graph.clone()
     EliminateDeadCode().run(reals)
     fold_normalizations(reals)

@@ -10,7 +10,6 @@ from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 
-from nnefc.driver.quantize.observe import Sample
 from nnefc.formats.arrays import load_array
 from nnefc.formats.files import printable
 from nnefc.formats.image import LAYOUTS, SUFFIXES, read_image
@@ -24,6 +23,14 @@ ARRAYS: Final = (".npy", ".npz", ".dat")
 """Suffixes of files of arrays, in lower case."""
 _KINDS: Final = {"f": "fiub", "i": "iub", "u": "iub", "b": "biu"}
 """Kinds of item types that become items of a kind."""
+
+
+class Sample(dict[str, Array]):
+    """The arrays of the inputs of a call by name, and the file that they come from."""
+
+    def __init__(self, arrays: Mapping[str, Array], place: Place | None = None) -> None:
+        super().__init__(arrays)
+        self.place = place
 
 
 class Pictures(NamedTuple):
