@@ -42,6 +42,13 @@ def code_parameters(op: Op | None, name: str) -> CodeParameters | None:
     return CodeParameters(float(scale), int(zero), codes, op.attributes.get("rounding", "even"))
 
 
+def roundings_of(graph: Graph, value: Value) -> dict[Op, CodeParameters] | None:
+    """The operations `quantize` that read `value`, and their parameters; None if others read it."""
+    found = {user: code_parameters(user, "quantize") for user in value.users}
+    results = {user: each for user, each in found.items() if each is not None}
+    return None if graph.is_output(value) or len(results) < len(found) else results
+
+
 def _number(value: Value) -> float | int | None:
     """The one item of a tensor, if it is known."""
     items = known_items(value)

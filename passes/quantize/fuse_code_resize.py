@@ -11,7 +11,7 @@ import numpy as np
 from nnefc.ir import Graph, Op, Value
 from nnefc.ops.internal.code_resize import PLAIN, denominator, how_of
 from nnefc.passes.analysis.blocked_support import MAX_PLANE, MAX_RANK
-from nnefc.passes.analysis.code_parameters import CodeParameters, code_parameters
+from nnefc.passes.analysis.code_parameters import CodeParameters, code_parameters, roundings_of
 from nnefc.passes.analysis.known_data import KnownValues
 from nnefc.passes.op_queries import replace
 from nnefc.symbolic.traced_array import traced_call
@@ -67,11 +67,9 @@ def float_reason(op: Op) -> str | None:
 
 
 def _fuse(graph: Graph, op: Op) -> bool:
-    x, y = op.inputs[0], op.output
+    x, results = op.inputs[0], roundings_of(graph, op.output)
     codes = code_parameters(x.op, "dequantize")
-    found = [(user, code_parameters(user, "quantize")) for user in y.users]
-    results = {user: each for user, each in found if each is not None}
-    if codes is None or x.op is None or graph.is_output(y) or len(results) < len(found):
+    if codes is None or x.op is None or results is None:
         return False
     if float_reason(op) is not None:
         return False

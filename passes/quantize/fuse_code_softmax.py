@@ -10,7 +10,7 @@ from typing import ClassVar
 from nnefc.ir import Graph, Op, Value
 from nnefc.ops.core.known_items import known_items
 from nnefc.ops.internal.code_softmax import NAME
-from nnefc.passes.analysis.code_parameters import CodeParameters, code_parameters
+from nnefc.passes.analysis.code_parameters import CodeParameters, code_parameters, roundings_of
 from nnefc.passes.analysis.known_data import KnownValues
 from nnefc.passes.op_queries import replace
 
@@ -46,11 +46,10 @@ class FuseCodeSoftmax:
 def _fuse(graph: Graph, op: Op) -> bool:
     (x, factor), y = _unscaled(op.inputs[0]), op.output
     codes = code_parameters(x.op, "dequantize")
-    found = [(user, code_parameters(user, "quantize")) for user in y.users]
-    results = {user: each for user, each in found if each is not None}
-    if codes is None or x.op is None or graph.is_output(y) or not y.type.volume:
+    results = roundings_of(graph, y)
+    if codes is None or x.op is None or results is None or not y.type.volume:
         return False
-    if tuple(op.attributes["axes"]) != (y.type.rank - 1,) or len(results) < len(found):
+    if tuple(op.attributes["axes"]) != (y.type.rank - 1,):
         return False
     codes = dataclasses.replace(codes, scale=codes.scale * factor)
     for user, result in results.items():

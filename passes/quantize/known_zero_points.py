@@ -9,9 +9,9 @@ import numpy as np
 
 from nnefc.ir import DType, Graph, Op, TensorType
 from nnefc.ops.core.arrays import Array
-from nnefc.ops.core.broadcast import align
 from nnefc.ops.core.window_arithmetic import OUTSIDE, Window
 from nnefc.ops.extended.integer_products import is_wide
+from nnefc.ops.extended.sum_bounds import differences
 from nnefc.ops.tools.build import emitter
 from nnefc.ops.tools.convolution import window_of
 from nnefc.passes.analysis.integer_support import CODES
@@ -72,8 +72,7 @@ def _weights_inside(op: Op, known: KnownValues) -> Array | None:
     codes, point = known.items(filter_), known.items(filter_zero)
     if codes is None or point is None:
         return None
-    weights, zeros = align(np.broadcast_to(codes, filter_.type.dims).astype(np.int64), point)
-    sums = (weights - zeros).sum(axis=1)
+    sums = differences(codes, point, filter_.type).sum(axis=1, dtype=np.int64)
     window = window_of(op)
     for axis in range(window.rank):
         sums = _along(sums, axis + 1, window, axis, op.attributes["border"])

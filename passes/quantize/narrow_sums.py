@@ -10,10 +10,14 @@ import numpy as np
 
 from nnefc.ir import DType, Graph, Op, TensorType, Value
 from nnefc.ops.core.arrays import Array
-from nnefc.ops.core.broadcast import align
 from nnefc.ops.core.spec import Emit
 from nnefc.ops.extended.integer_products import LARGEST_SUM, WIDE, is_wide
-from nnefc.ops.extended.sum_bounds import bound_of_convolution, bound_of_product, largest_codes
+from nnefc.ops.extended.sum_bounds import (
+    bound_of_convolution,
+    bound_of_product,
+    differences,
+    largest_codes,
+)
 from nnefc.ops.tools.build import emitter
 from nnefc.passes.analysis.integer_support import WIDE_CODES, float_reason
 from nnefc.passes.analysis.known_data import KnownValues, constant_op
@@ -82,22 +86,22 @@ def _parts(op: Op, known: KnownValues) -> list[slice] | None:
     codes, zero = known.items(b), known.items(b_zero)
     assert codes is not None, "`float_reason` excludes it"
     assert zero is not None
-    weights, zeros = align(np.broadcast_to(codes, b.type.dims).astype(np.int64), zero)
     axis = _depth_of(op.attributes["transposeB"])
-    sizes = np.abs(weights - zeros)
+    sizes = np.abs(differences(codes, zero, b.type))
     columns = np.moveaxis(sizes, axis, 0).reshape(sizes.shape[axis], -1)
-    return list(_cut(columns * largest_codes(a, a_zero)))
+    return list(_cut(columns, LARGEST_SUM // max(largest_codes(a, a_zero), 1)))
 
 
-def _cut(bounds: Array) -> Iterator[slice]:
-    """Slices of whole words with sums of the columns of `bounds` within int32."""
-    start = 0
-    while start < len(bounds):
-        sums = np.cumsum(bounds[start:], 0).max(1)
-        count = int(np.searchsorted(sums, LARGEST_SUM, "right"))
-        count -= count % _UNIT if start + count < len(bounds) else 0
-        yield slice(start, start + count)
-        start += count
+def _cut(sizes: Array, most: int) -> Iterator[slice]:
+    """Slices of whole words with sums of the columns of `sizes` of at most `most`."""
+    start, sums = 0, np.zeros(sizes.shape[1], np.int64)
+    for unit in range(0, len(sizes), _UNIT):
+        more = sizes[unit : unit + _UNIT].sum(0, dtype=np.int64)
+        if (sums + more).max(initial=0) > most:
+            yield slice(start, unit)
+            start, sums = unit, np.zeros_like(sums)
+        sums += more
+    yield slice(start, len(sizes))
 
 
 def _depth_of(transposed: object) -> int:

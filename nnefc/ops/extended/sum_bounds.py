@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from nnefc.ir import Op, Value
+from nnefc.ir import Op, TensorType, Value
 from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.broadcast import align
 from nnefc.ops.core.known_items import known_items
@@ -30,16 +30,18 @@ def _ends(value: Value) -> tuple[int, int]:
 
 
 def _known_differences(codes: Value, zero: Value) -> Array | None:
-    """Codes less zero points, in the shape of the codes; None if they are not known.
+    """Codes less zero points, in the shape of the codes; None if they are not known."""
+    items, points = known_items(codes), known_items(zero)
+    return None if items is None or points is None else differences(items, points, codes.type)
+
+
+def differences(codes: Array, zeros: Array, of: TensorType) -> Array:
+    """Codes of the type `of` less zero points, in its shape.
 
     Codes of 8 bits have differences in int16, which take a quarter of the memory of int64.
     """
-    items, points = known_items(codes), known_items(zero)
-    if items is None or points is None:
-        return None
-    dtype = np.int16 if codes.type.dtype.itemsize == 1 else np.int64
-    items = np.broadcast_to(items, codes.type.dims).astype(dtype)
-    items, points = align(items, points.astype(dtype))
+    dtype = np.int16 if of.dtype.itemsize == 1 else np.int64
+    items, points = align(np.broadcast_to(codes, of.dims).astype(dtype), zeros.astype(dtype))
     return items - points
 
 

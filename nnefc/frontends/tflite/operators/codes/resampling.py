@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -28,6 +29,28 @@ def _extents(input: Operand, size: Integers) -> tuple[int, ...]:
     return dims
 
 
+def _interpolated(
+    make: OpBuilder,
+    input: Operand,
+    size: Integers,
+    options: tuple[bool, bool],
+    number: Callable[[Array], KnownTensor],
+) -> Operand:
+    """Codes between those of the input, times 2 ** (2 FRACTION_BITS), in the type of `number`.
+
+    `options`: align_corners and half_pixel_centers.
+    """
+    dims = _extents(input, size)
+    y: Operand = make.cast(input, number(np.zeros(())).dtype)
+    for axis, outputs in zip((1, 2), size, strict=True):
+        lower, upper, weight = _integer_taps(dims[axis], outputs, *options)
+        shape = tuple(outputs if i == axis else 1 for i in range(4))
+        first, second = (gather(make, y, int32(each), axis) for each in (lower, upper))
+        before = make("mul", first, number(((1 << FRACTION_BITS) - weight).reshape(shape)))
+        y = make("add", before, make("mul", second, number(weight.reshape(shape))))
+    return y
+
+
 @operator("RESIZE_BILINEAR", options="ResizeBilinearOptions", types=("INT8",))
 def resize_bilinear(
     make: OpBuilder,
@@ -38,14 +61,7 @@ def resize_bilinear(
     half_pixel_centers: bool,
 ) -> Any:
     """Interpolation with coordinates of 10 fraction bits; halves are rounded away from zero."""
-    dims = _extents(input, size)
-    y: Operand = make.cast(input, DType.INT32)
-    for axis, outputs in zip((1, 2), size, strict=True):
-        lower, upper, weight = _integer_taps(dims[axis], outputs, align_corners, half_pixel_centers)
-        shape = tuple(outputs if i == axis else 1 for i in range(4))
-        first, second = (gather(make, y, int32(each), axis) for each in (lower, upper))
-        before = make("mul", first, int32(((1 << FRACTION_BITS) - weight).reshape(shape)))
-        y = make("add", before, make("mul", second, int32(weight.reshape(shape))))
+    y = _interpolated(make, input, size, (align_corners, half_pixel_centers), int32)
     return make.cast(make("rounding_shift", y, int32(2 * FRACTION_BITS)), input.type.dtype)
 
 
@@ -129,14 +145,7 @@ def resize_bilinear_wide(
     half_pixel_centers: bool,
 ) -> Any:
     """As for int8, summed in int64."""
-    dims = _extents(input, size)
-    y: Operand = make.cast(input, DType.INT64)
-    for axis, outputs in zip((1, 2), size, strict=True):
-        lower, upper, weight = _integer_taps(dims[axis], outputs, align_corners, half_pixel_centers)
-        shape = tuple(outputs if i == axis else 1 for i in range(4))
-        first, second = (gather(make, y, int32(each), axis) for each in (lower, upper))
-        before = make("mul", first, int64(((1 << FRACTION_BITS) - weight).reshape(shape)))
-        y = make("add", before, make("mul", second, int64(weight.reshape(shape))))
+    y = _interpolated(make, input, size, (align_corners, half_pixel_centers), int64)
     half = make("add", make("abs", y), int64(1 << 2 * FRACTION_BITS - 1))
     size_of = make.cast(make("shift_right", half, int64(2 * FRACTION_BITS)), DType.INT32)
     signed = make("select", make("lt", y, int64(0)), make("neg", size_of), size_of)
