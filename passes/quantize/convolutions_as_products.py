@@ -11,7 +11,6 @@ import numpy as np
 
 from nnefc.ir import DType, Graph, Op, TensorType, Value
 from nnefc.ops.core.arrays import Array
-from nnefc.ops.core.spec import Emit
 from nnefc.ops.core.window_arithmetic import Window
 from nnefc.ops.extended.integer_products import LARGEST_SUM, WIDE
 from nnefc.ops.extended.sum_bounds import bound_of_convolution
@@ -20,7 +19,7 @@ from nnefc.ops.tools.convolution import window_of
 from nnefc.passes.analysis.integer_support import CODES, WIDE_CODES, wide_convolution_reason
 from nnefc.passes.analysis.known_data import KnownValues, constant_op
 from nnefc.passes.op_queries import replace
-from nnefc.passes.quantize.fuse_code_convolutions import sums_of_reals
+from nnefc.passes.quantize.fuse_code_convolutions import number_of, sums_of_reals
 from nnefc.passes.quantize.moved_codes import source_of
 
 
@@ -113,7 +112,7 @@ def _product(graph: Graph, op: Op, known: KnownValues) -> Value:
         type_ = TensorType(w.type.dtype, items.shape)
         return graph.insert(constant_op(items, type_, op.location), op).output
 
-    factors = matrix, constant(filter_.reshape(outputs, depth)), _scalar(emit, x_zero)
+    factors = matrix, constant(filter_.reshape(outputs, depth)), number_of(graph, op, x_zero)
     is_wide = bool(op.attributes[WIDE])
     sums = emit(
         "integer_matmul",
@@ -135,10 +134,6 @@ def _taps(window: Window) -> Iterator[dict[str, Any]]:
         steps = zip(begin, window.output, window.stride, strict=True)
         end = tuple(b + (n - 1) * s + 1 for b, n, s in steps)
         yield {"begin": begin, "end": end, "stride": tuple(window.stride)}
-
-
-def _scalar(emit: Emit, zero: Value) -> Value:
-    return emit("reshape", zero, shape=()) if zero.type.rank else zero
 
 
 def _items(known: KnownValues, value: Value) -> Array:

@@ -152,7 +152,7 @@ def sums_of_reals(graph: Graph, op: Op, known: KnownValues) -> tuple[Op, Array] 
     zero = filter_.dequantize.inputs[2]
     along = [axis for axis, extent in enumerate(zero.type.dims) if extent != 1]
     if not along:
-        zero = _number(graph, op, zero)
+        zero = number_of(graph, op, zero)
     elif filter_.moves or along != [int(is_reversed(op))]:
         return "zero points of the filter vary along a sum"
     operands = [x.codes(graph, op), filter_.codes(graph, op)]
@@ -161,8 +161,8 @@ def sums_of_reals(graph: Graph, op: Op, known: KnownValues) -> tuple[Op, Array] 
     return build(graph, name, operands, attributes, before=op, location=op.location), scale
 
 
-def _number(graph: Graph, op: Op, value: Value) -> Value:
-    """A value of one item in rank 0."""
+def number_of(graph: Graph, op: Op, value: Value) -> Value:
+    """A value of one item in rank 0; operations are inserted before `op`."""
     if not value.type.rank:
         return value
     return build(graph, "reshape", [value], {"shape": ()}, before=op).output
@@ -171,7 +171,7 @@ def _number(graph: Graph, op: Op, value: Value) -> Value:
 def _common_number(graph: Graph, op: Op, value: Value, items: Array | None) -> Value:
     """A value whose items are equal, in rank 0."""
     if value.type.volume == 1 or items is None:
-        return _number(graph, op, value)
+        return number_of(graph, op, value)
     type_ = TensorType(value.type.dtype, ())
     return graph.insert(constant_op(items.reshape(-1)[0], type_, op.location), op).output
 

@@ -17,6 +17,7 @@ from nnefc.ops.tools.convolution import window_of
 from nnefc.passes.analysis.integer_support import CODES
 from nnefc.passes.analysis.known_data import KnownValues, constant_op
 from nnefc.passes.op_queries import replace
+from nnefc.passes.quantize.fuse_code_convolutions import number_of
 from nnefc.symbolic.integers import is_symbolic
 
 
@@ -52,7 +53,7 @@ class KnownZeroPoints:
             operands = x, filter_, graph.insert(none, op).output, filter_zero
             sums = emit("integer_conv", *operands, **op.attributes)
             offset = constant_op(weights, TensorType(DType.INT32, weights.shape), op.location)
-            number = emit("cast", emit("reshape", zero, shape=()), dtype=DType.INT32)
+            number = emit("cast", number_of(graph, op, zero), dtype=DType.INT32)
             total = emit("sub", sums, emit("mul", number, graph.insert(offset, op).output))
             total.name = op.output.name
             replace(graph, op, [total])

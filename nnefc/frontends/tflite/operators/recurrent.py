@@ -193,6 +193,32 @@ def bidirectional_rnn(
     return make("concat", results, axis=2) if merge_outputs else tuple(results)
 
 
+def svdf_extents(
+    input: Operand, weights_time: Operand, state: Operand, rank: int
+) -> tuple[int, int, int]:
+    """Batch, filters and steps of `SVDF`; raises OperatorError for shapes that do not fit."""
+    filters, steps = of_rank("svdf", "weights_time", weights_time, 2)
+    batch, _ = of_rank("svdf", "input", input, 2)
+    if rank < 1 or filters % rank or state.type.dims != (batch, filters * steps):
+        message = f"{filters} filters of rank {rank}, state of shape {list(state.type.dims)}"
+        raise OperatorError("tflite/shape", message)
+    return batch, filters, steps
+
+
+def with_feature(
+    make: OpBuilder, node: Node, state: Operand, feature: Operand, steps: int
+) -> Operand:
+    """The features of the last steps of `SVDF`, [batch, filters, steps], which the state keeps.
+
+    `feature` [batch, filters, 1] is that of this step.
+    """
+    batch, filters, _ = feature.type.dims
+    before = slice_in_dim(make, make.reshape(state, (batch, filters, steps)), 2, 1, steps)
+    after = make("concat", [before, feature], axis=2) if steps > 1 else feature
+    make.evaluator.assign(node.inputs[4], make.reshape(after, state.type.dims))
+    return after
+
+
 @operator("SVDF", options="SVDFOptions", types=REALS)
 def svdf(
     make: OpBuilder,
@@ -212,17 +238,11 @@ def svdf(
     input [batch, depth], weights_feature [filters, depth], weights_time [filters, steps],
     state [batch, filters * steps], result [batch, filters / rank].
     """
-    filters, steps = of_rank("svdf", "weights_time", weights_time, 2)
-    batch, _ = of_rank("svdf", "input", input, 2)
-    if rank < 1 or filters % rank or state.type.dims != (batch, filters * steps):
-        message = f"{filters} filters of rank {rank}, state of shape {list(state.type.dims)}"
-        raise OperatorError("tflite/shape", message)
+    batch, filters, steps = svdf_extents(input, weights_time, state, rank)
     (features,) = _matrices(make, node, 1, weights_feature, asymmetric=asymmetric_quantize_inputs)
     feature = make.reshape(products(make, input, features), (batch, filters, 1))
     weights_time = reals_of(make, weights_time, node.inputs[2])
-    before = slice_in_dim(make, make.reshape(state, (batch, filters, steps)), 2, 1, steps)
-    after = make("concat", [before, feature], axis=2) if steps > 1 else feature
-    make.evaluator.assign(node.inputs[4], make.reshape(after, state.type.dims))
+    after = with_feature(make, node, state, feature, steps)
     weighted = make("mul", after, make.reshape(weights_time, (1, filters, steps)))
     sums = make.reshape(make("sum_reduce", weighted, axes=(2,)), (batch, filters // rank, rank))
     y = make.reshape(make("sum_reduce", sums, axes=(2,)), (batch, filters // rank))

@@ -7,10 +7,10 @@ from typing import Any
 from nnefc.formats.tflite.model import Tensor
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import of_rank
-from nnefc.frontends.common.operators.axes import slice_in_dim
 from nnefc.frontends.common.values import Operand, OperatorError
 from nnefc.frontends.tflite.fixed_point import as_codes, int32, rescaled, scale_of, zero_tensor
 from nnefc.frontends.tflite.operands import known_array
+from nnefc.frontends.tflite.operators.recurrent import svdf_extents, with_feature
 from nnefc.frontends.tflite.registry import Node, operator
 from nnefc.ir import DType
 
@@ -33,12 +33,8 @@ def svdf(
     state [batch, filters * steps], result [batch, filters / rank].
     """
     x, features, times, kept = _tensors(node)
-    filters, steps = of_rank("svdf", "weights_time", weights_time, 2)
-    batch, depth = of_rank("svdf", "input", input, 2)
-    shape = of_rank("svdf", "weights_feature", weights_feature, 2)
-    if rank < 1 or filters % rank or state.type.dims != (batch, filters * steps):
-        message = f"{filters} filters of rank {rank}, state of shape {list(state.type.dims)}"
-        raise OperatorError("tflite/shape", message)
+    batch, filters, steps = svdf_extents(input, weights_time, state, rank)
+    depth, shape = input.type.dims[1], of_rank("svdf", "weights_feature", weights_feature, 2)
     if shape != (filters, depth):
         message = f"input has shape {[batch, depth]}, weights_feature {list(shape)}"
         raise OperatorError("tflite/shape", message)
@@ -47,9 +43,7 @@ def svdf(
     sums = rescaled(make, sums, [scale_of(x) * scale_of(features) / scale_of(kept)])
     sums = make("max", make("min", sums, int32(32767)), int32(-32768))
     feature = make.reshape(make.cast(sums, DType.INT16), (batch, filters, 1))
-    before = slice_in_dim(make, make.reshape(state, (batch, filters, steps)), 2, 1, steps)
-    after = make("concat", [before, feature], axis=2) if steps > 1 else feature
-    make.evaluator.assign(node.inputs[4], make.reshape(after, state.type.dims))
+    after = with_feature(make, node, state, feature, steps)
     wide = make.reshape(make.cast(weights_time, DType.INT32), (1, filters, steps))
     weighted = make("mul", make.cast(after, DType.INT32), wide)
     units = filters // rank
