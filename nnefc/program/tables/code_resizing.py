@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import numpy.typing as npt
 
-from nnefc.ir import Shape
-from nnefc.kernels.window.upsample_table import CODE_RUN, ONE_ROW, TWO_ROWS
+from nnefc.ir import DType, Shape
+from nnefc.kernels.window.upsample_table import CODE_RUN
 from nnefc.ops.core.window_arithmetic import Interpolation
 from nnefc.ops.internal.code_resize import How, points, whole_weights
-from nnefc.program.tables.plane_records import Records, bits_of, records
+from nnefc.program.tables.plane_records import Records, bits_of
 from nnefc.program.tables.planes import Plane
+from nnefc.program.tables.upsampling import pieces_of_rows
 from nnefc.symbolic.captured_values import traceable
-from nnefc.symbolic.table_size import check_items
 
 
 @traceable
@@ -38,20 +36,8 @@ def code_rows_between(
     weights, down_whole = np.zeros(1), 1
     if rows:
         weights, down_whole = whole_weights(x.spatial[-2], rows[-1].weight)
-    low = [range(n) for n in x.spatial[:-2]] + [r.low for r in rows[-1:]]
-    high = [range(n) for n in x.spatial[:-2]] + [r.high for r in rows[-1:]]
-    runs, count = _runs(x, across), math.prod(y.spatial[:-1])
-    check_items(count)
-    every = np.tile(weights, count // weights.size)
-    pieces = records(
-        np.where(every == 0, ONE_ROW, TWO_ROWS),
-        x.offsets(*low, [0]).astype(np.int64),
-        y.rows().astype(np.int64),
-        x.offsets(*high, [0]).astype(np.int64),
-        0,
-        len(runs),
-        every.astype(np.float32),
-    )
+    runs = _runs(x, across)
+    pieces = pieces_of_rows(x, y, rows, weights, DType.FLOAT32, len(runs))
     table = np.concatenate([runs.ravel(), bits_of(columns.astype(np.float32))])
     whole = down_whole * across_whole
     zero, ratio, result_zero, low, high = numbers

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -53,21 +54,37 @@ def rows_between(
         interpolation(n, f, method, border) for n, f in zip(x.spatial, factors, strict=True)
     ]
     weights = rows[-1].weight if rows else np.zeros(1)
+    pieces = pieces_of_rows(x, y, rows, weights, weight, y.spatial[-1])
+    return pieces, _columns(across, x.pixel_bytes, weight)
+
+
+def pieces_of_rows(
+    x: Plane,
+    y: Plane,
+    rows: Sequence[Interpolation],
+    weights: Array,
+    weight: DType,
+    extent: int,
+) -> Records:
+    """The rows of y, each between two rows of x, which `rows` tells for the dimension of height.
+
+    `weights`: those of the second rows, or one 0 without height; stored in the type `weight`.
+    `extent`: what a row has, pixels or runs of them.
+    """
     low = [range(n) for n in x.spatial[:-2]] + [r.low for r in rows[-1:]]
     high = [range(n) for n in x.spatial[:-2]] + [r.high for r in rows[-1:]]
     count = math.prod(y.spatial[:-1])
     check_items(count)
     every = np.tile(weights, count // weights.size)
-    pieces = records(
+    return records(
         np.where(every == 0, ONE_ROW, TWO_ROWS),
         x.offsets(*low, [0]).astype(np.int64),
         y.rows().astype(np.int64),
         x.offsets(*high, [0]).astype(np.int64),
         0,
-        y.spatial[-1],
+        extent,
         every.astype(weight.numpy),
     )
-    return pieces, _columns(across, x.pixel_bytes, weight)
 
 
 def _columns(across: Interpolation, pixel_bytes: int, weight: DType) -> npt.NDArray[np.int32]:
