@@ -14,14 +14,14 @@ from typing import Any, Final
 from nnefc.kernels.convolution import depthwise, direct, winograd
 from nnefc.kernels.convolution.depthwise import Group
 from nnefc.kernels.convolution.winograd_steps import Panel
-from nnefc.kernels.convolution.winograd_transforms import WHOLE
+from nnefc.kernels.convolution.winograd_transforms import WHOLE, AnyEnding
 from nnefc.kernels.elementwise import map as elementwise
 from nnefc.kernels.elementwise.parameters import Access, AccessPattern
 from nnefc.kernels.family import Kernel
 from nnefc.kernels.product import attention, matmul
 from nnefc.kernels.target.isa import host
-from nnefc.kernels.tile.code_results import Ending
 from nnefc.kernels.tile.expression_epilogue import Epilogue
+from nnefc.kernels.tile.real_form import RealForm
 from nnefc.kernels.tile.register_tile import covering_tiles, min_rows, tile_rows, tile_width
 from nnefc.kernels.vector.expression_argument import Expression
 
@@ -109,7 +109,7 @@ def _winograd(
     panel: Panel,
     last_panel: Panel,
     dilated: bool,
-    ending: Ending | None,
+    ending: AnyEnding,
 ) -> Iterator[Kernel]:
     for pair in _panels(element):
         yield winograd.blocks(item, element, taps, largest, channels, *pair, ending=ending)
@@ -151,11 +151,11 @@ def _depthwise(
     lanes: int,
     stride: int,
     taps: int,
-    residual: bool,
+    form: RealForm,
     spacing: int,
     group: Group,
 ) -> Iterator[Kernel]:
-    for step, added in product((1, 2), (False, True)):
+    for step, added in product((1, 2), (form, form._replace(residual=accumulator))):
         yield depthwise.convolution(item, accumulator, lanes, step, taps, added, spacing, group)
 
 

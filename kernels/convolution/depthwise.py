@@ -18,12 +18,15 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from nnefc.kernels.codegen.llvm_ir import ir
 from nnefc.kernels.family import Kernel, KernelFunction, family
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.tile.piece_record import heights
 from nnefc.kernels.tile.plane_pieces import Emit, Piece, pieces_kernel
-from nnefc.kernels.vector.item_types import NUMBER_BYTES, check_accumulator
-from nnefc.kernels.vector.lanes import clamp, fma, shuffle
+from nnefc.kernels.tile.real_form import PLAIN, RealForm, finished
+from nnefc.kernels.vector.conversion import convert
+from nnefc.kernels.vector.item_types import HALVES, NUMBER_BYTES, check_accumulator
+from nnefc.kernels.vector.lanes import Lanes, clamp, fma, shuffle
 
 
 def depthwise_heights(row: int) -> list[int]:
@@ -54,14 +57,17 @@ def _relatives(
     lanes: int,
     stride: int,
     taps: int,
-    residual: bool,
+    form: RealForm,
     spacing: int,
     group: Group,
 ) -> list[Kernel]:
     """The kernels for strides 1 and 2, because most networks use both."""
     return [
         convolution(
-            item, accumulator, lanes, each, taps, residual=False, spacing=spacing, group=group
+            *(item, accumulator, lanes, each, taps),
+            form=form._replace(residual=""),
+            spacing=spacing,
+            group=group,
         )
         for each in ((1, 2) if spacing == 1 else (stride,))
     ]
@@ -74,14 +80,14 @@ def convolution(
     lanes: int,
     stride: int,
     taps: int,
-    residual: bool = False,
+    form: RealForm = PLAIN,
     spacing: int = 1,
     group: Group = SINGLE,
 ) -> KernelFunction:
     """Pieces whose kind is their number of outputs.
 
-    `item`: type of x and of the weights; `accumulator`: type of the sums, the bias, the bounds, the
-    residual and y, of at most `NUMBER_BYTES`.
+    `item`: type of x, and of the weights unless it has 16 bits; `accumulator`: type of the sums,
+    the bias, the bounds and other weights, of at most `NUMBER_BYTES`; `form`: what is stored.
 
     Neighbouring outputs are `stride` pixels apart in x, and `spacing` pixels in y and the residual.
     Taps come in rows of `taps` neighbouring pixels; the table has the offset of the weights, then
@@ -91,7 +97,7 @@ def convolution(
     check_accumulator(accumulator, NUMBER_BYTES)
     orders = _orders(lanes, *group)
     emits = {
-        height: _convolve(height, stride, taps, residual, spacing, orders)
+        height: _convolve(height, stride, taps, form, spacing, orders)
         for height in depthwise_heights(taps)
     }
     return pieces_kernel(item, accumulator, lanes, emits)
@@ -107,18 +113,21 @@ def _orders(block: int, inputs: int, outputs: int, part: int) -> list[list[int]]
 
 
 def _convolve(
-    height: int, step: int, row: int, residual: bool, apart: int, orders: list[list[int]]
+    height: int, step: int, row: int, form: RealForm, apart: int, orders: list[list[int]]
 ) -> Emit:
     def emit(piece: Piece) -> None:
         v, totals = piece.items, piece.sums
+        filter_ = totals if v.dtype in HALVES else v
         bias = totals.load(piece.weights)
         weights_at = v.at(piece.weights, piece.tap(0))
         with v.loop(1, piece.count, 1, [weights_at, *[bias] * height]) as turn:
             at, *sums = turn.values
             source = v.at(piece.x, piece.tap(turn.index))
             for order in orders:
-                weights = [piece.load(at, k * v.nbytes) for k in range(row)]
-                at = v.at(at, row * v.nbytes)
+                weights = [
+                    convert(filter_.load(at, k * filter_.nbytes), totals.dtype) for k in range(row)
+                ]
+                at = v.at(at, row * filter_.nbytes)
                 # every pixel is loaded once, for all outputs that read it
                 for column in range((height - 1) * step + row):
                     met = [
@@ -132,10 +141,28 @@ def _convolve(
                             sums[i] = fma(x, weights[k], sums[i])
             turn.next = [at, *sums]
         low, high = (totals.load_splat(piece.clamp, totals.itemsize * i) for i in range(2))
-        for i, total in enumerate(turn.values[1:]):
-            at = i * apart * totals.nbytes
-            if residual:
-                total = total + totals.load(piece.other, at)
-            clamp(total, low, high).store(piece.y, at)
+        results = totals.of(form.result or totals.dtype)
+        sums = turn.values[1:]
+        if form.residual:
+            typed = totals.of(form.residual)
+            others = [typed.load(piece.other, i * apart * typed.nbytes) for i in range(height)]
+            sums = [x + convert(y, totals.dtype) for x, y in zip(sums, others, strict=True)]
+        if form.expression is not None:
+            _store_results(piece, form, apart * results.nbytes, sums)
+            return
+        for i, total in enumerate(sums):
+            at = i * apart * results.nbytes
+            finished(form, clamp(total, low, high)).store(piece.y, at)
 
     return emit
+
+
+def _store_results(piece: Piece, form: RealForm, apart: int, sums: list[Lanes]) -> None:
+    """Apply the expression to the sums and store them `apart` bytes apart, in a loop."""
+    v = piece.sums
+    local = v.local(ir.ArrayType(v.type, len(sums)))
+    for i, x in enumerate(sums):
+        x.store(local, v.nbytes * i)
+    with v.loop(0, v.word(len(sums)), 1) as turn:
+        x = v.load(local, v.builder.mul(turn.index, v.word(v.nbytes)))
+        finished(form, x).store(piece.y, v.builder.mul(turn.index, v.word(apart)))

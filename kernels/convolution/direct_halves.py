@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from nnefc.kernels.convolution.direct import tiles_of_units
 from nnefc.kernels.family import KernelFunction, family
-from nnefc.kernels.tile.half_tile import HalfForm, cover_halves
+from nnefc.kernels.tile.half_tile import cover_halves
+from nnefc.kernels.tile.real_form import RealForm
 from nnefc.kernels.vector.dot_halves import WORD_HALVES
 from nnefc.kernels.vector.dot_words import WORD_BYTES
 from nnefc.kernels.vector.lane_builder import lanes_of
 
 
 @family()
-def convolution(form: HalfForm, vectors: int, channels: int) -> KernelFunction:
+def convolution(form: RealForm, vectors: int, channels: int) -> KernelFunction:
     """Tiles of `vectors` channel blocks; a table entry is `channels` items of the reduction.
 
     x and the filter are bfloat16, sums and bias float32.

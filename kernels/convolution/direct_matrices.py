@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from nnefc.kernels.family import KernelFunction, family
 from nnefc.kernels.parameters import Layout
-from nnefc.kernels.tile.half_tile import HalfForm
 from nnefc.kernels.tile.matrix_pixels import (
     SUMS_BYTES,
     ResultArguments,
@@ -22,6 +21,7 @@ from nnefc.kernels.tile.matrix_pixels import (
 )
 from nnefc.kernels.tile.matrix_tile import ROW_BYTES, begin_matrices, end_matrices
 from nnefc.kernels.tile.offset_table import load_offset
+from nnefc.kernels.tile.real_form import RealForm
 from nnefc.kernels.tile.register_tile import local_bytes
 from nnefc.kernels.vector.memory import address, helper, load_word, procedure
 
@@ -90,7 +90,7 @@ SHARES: Final = 4
 
 
 @family()
-def convolution(form: HalfForm, vectors: int) -> KernelFunction:
+def convolution(form: RealForm, vectors: int) -> KernelFunction:
     """Tiles of `vectors` channel blocks, 1 or 2; x and the filter are bfloat16."""
     run_units, sums = _unit_loops(vectors), local_bytes(2 * SUMS_BYTES)
     compute, finish = pixel_sums(vectors), pixel_results(form, vectors)

@@ -44,9 +44,8 @@ from nnefc.kernels.convolution.winograd_steps import (
     Panel,
     V,
 )
-from nnefc.kernels.convolution.winograd_transforms import WHOLE, Taps
+from nnefc.kernels.convolution.winograd_transforms import WHOLE, AnyEnding, Taps
 from nnefc.kernels.family import Kernel, KernelFunction, family
-from nnefc.kernels.tile.code_results import Ending
 from nnefc.kernels.vector.memory import address, compare_and_swap, exchange, load_word, pause
 from nnefc.support.alignment import CACHE_LINE
 
@@ -75,7 +74,7 @@ def _usual_inputs(item: str, element: str, taps: Taps, largest: int, dilated: bo
 
 
 def _usual_outputs(
-    element: str, taps: Taps, largest: int, dilated: bool, ending: Ending | None
+    element: str, taps: Taps, largest: int, dilated: bool, ending: AnyEnding
 ) -> list[Kernel]:
     return [transform_output(element, *each, ending=ending) for each in _usual(element)]
 
@@ -97,11 +96,11 @@ def transform_input(
 
 @family(_usual_outputs, moves=True)
 def transform_output(
-    element: str, taps: Taps, largest: int, dilated: bool = False, ending: Ending | None = None
+    element: str, taps: Taps, largest: int, dilated: bool = False, ending: AnyEnding = None
 ) -> KernelFunction:
     """m to y; `largest`: outputs along a side of the largest tile; `dilated`: as for inputs.
 
-    `ending`: of sums of codes, whose elements are int16.
+    `ending`: see `output_tiles`.
     """
     return _transform(steps.transform_output(element, taps, largest, dilated, ending), M)
 
@@ -130,7 +129,7 @@ def blocks(
     panel: Panel,
     last_panel: Panel,
     dilated: bool = False,
-    ending: Ending | None = None,
+    ending: AnyEnding = None,
 ) -> KernelFunction:
     """All three steps, block by block."""
     into = steps.transform_input(item, element, taps, largest, dilated)

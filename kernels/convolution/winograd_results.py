@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from nnefc.kernels.tile.code_results import Ending, Results
+from nnefc.kernels.tile.real_form import RealForm, finished
+from nnefc.kernels.vector.conversion import convert
 from nnefc.kernels.vector.lanes import Lanes, select
 from nnefc.kernels.vector.vector_builder import Vector
 
@@ -33,33 +35,37 @@ def output_results(
     v: Vector,
     bias: Any,
     bounds: Any,
-    ending: Ending | None,
+    ending: Ending | RealForm,
     division: tuple[int, int],
     *,
     adjacent: bool,
 ) -> OutputResults:
-    """Stores floats if there is no `ending`; see the classes."""
-    if ending is not None:
+    """Stores codes for an `Ending`, else reals; see the classes."""
+    if isinstance(ending, Ending):
         return CodeResults(v, bias, bounds, ending, division, adjacent=adjacent)
     limits = v.load_splat(bounds), v.load_splat(bounds, v.itemsize)
-    return FloatResults(v, v.load(bias), limits)
+    return RealResults(v, v.load(bias), limits, ending)
 
 
 @dataclass(frozen=True, slots=True)
-class FloatResults:
-    """Adds bias and residual, applies bounds."""
+class RealResults:
+    """Adds bias and residual, applies bounds, and stores what the form says."""
 
     v: Vector
     bias: Lanes
     bounds: tuple[Lanes, Lanes]
+    form: RealForm
 
     def store(self, values: Sequence[Lanes], places: Sequence[Any], others: Sequence[Any]) -> None:
         low, high = self.bounds
-        for value, place, other in zip(values, places, others, strict=True):
-            x = value + self.bias + self.v.load(other)
+        typed = self.v.of(self.form.residual or self.v.dtype)
+        for i, (value, place) in enumerate(zip(values, places, strict=True)):
+            x = value + self.bias
+            if others:
+                x = x + convert(typed.load(others[i]), x.dtype)
             # one instruction each; if an operand is NaN, the result is the second one
             x = select(low > x, low, x)
-            select(high < x, high, x).store(place)
+            finished(self.form, select(high < x, high, x)).store(place)
 
 
 class CodeResults:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from nnefc.kernels.convolution.winograd_results import RECORD_ROWS
 from nnefc.kernels.convolution.winograd_transforms import (
     WHOLE,
+    AnyEnding,
     Taps,
     block_lanes,
     input_tiles,
@@ -213,12 +214,12 @@ def transform_input(item: str, element: str, taps: Taps, largest: int, dilated: 
 
 @cache
 def transform_output(
-    element: str, taps: Taps, largest: int, dilated: bool, ending: Ending | None
+    element: str, taps: Taps, largest: int, dilated: bool, ending: AnyEnding
 ) -> Any:
     """Helper that transforms channel blocks `first` to `end` - 1 of the tiles of a block from m."""
     transform = output_tiles(element, taps, largest, dilated, ending)
     vector = _m_vector(element)
-    bias_bytes = vector * (1 if ending is None else RECORD_ROWS + ending.terms)
+    bias_bytes = vector * (RECORD_ROWS + ending.terms if isinstance(ending, Ending) else 1)
 
     @helper
     def run(bases, params, m, block, first, end):

@@ -28,6 +28,7 @@ from nnefc.kernels.convolution.winograd_matrices import (
 )
 from nnefc.kernels.convolution.winograd_results import OutputResults, output_results
 from nnefc.kernels.tile.code_results import Ending
+from nnefc.kernels.tile.real_form import RealForm
 from nnefc.kernels.vector.conversion import convert
 from nnefc.kernels.vector.item_types import FLOATS, ITEMSIZE, NUMBER_BYTES, check_accumulator
 from nnefc.kernels.vector.lane_builder import lanes_of
@@ -40,6 +41,8 @@ Taps = tuple[int, int]
 ROWS, COLUMNS = 0, 1
 AHEAD: Final = 4
 """Prefetch distance in tiles; hardware prefetchers do not follow rows of a tile."""
+AnyEnding = Ending | RealForm | None
+"""What is done with outputs, see `output_tiles`."""
 WHOLE: Final = "int16"
 """The type of elements of codes, whose products are summed as int32."""
 
@@ -102,24 +105,25 @@ def input_tiles(item: str, element: str, taps: Taps, largest: int, dilated: bool
 
 
 @cache
-def output_tiles(
-    element: str, taps: Taps, largest: int, dilated: bool, ending: Ending | None
-) -> Any:
+def output_tiles(element: str, taps: Taps, largest: int, dilated: bool, ending: AnyEnding) -> Any:
     """Intrinsic that transforms elements of tiles of one size to outputs of one channel block.
 
-    Without `ending`, `element` is the type of all tensors, a float of at most `NUMBER_BYTES`.  With
-    one, elements are `WHOLE`, and sums are requantized.  `dilated`: as in `input_tiles`.
+    `ending`: of sums of elements `WHOLE`, which are requantized, or the form of sums of floats of
+    at most `NUMBER_BYTES`; None: `element` is the type of all tensors.  `dilated`: as in
+    `input_tiles`.
 
     `output_tiles(rows, columns, count, m, m_row, m_column, offsets, y, y_row, y_column,
     other_offsets, other, other_row, other_column, bias, bounds)`: as in `input_tiles`.  The vector
     at `bias` and the vectors of `other` are added; results are clamped between the two numbers at
-    `bounds`.  With an ending, `bias` is a record of `CodeResults`, and `bounds` are its bounds.
+    `bounds`.  For codes, `bias` is a record of `CodeResults`, and `bounds` are its bounds.
     """
-    assert element in FLOATS or (ending and element == WHOLE), "the matrices have fractions"
+    codes = isinstance(ending, Ending)
+    assert element in FLOATS or (codes and element == WHOLE), "the matrices have fractions"
     check_accumulator(sum_type(element), NUMBER_BYTES)
-    result = element if ending is None else ending.result
+    form = RealForm(residual=element) if ending is None else ending
+    result = form.result or element
     adjacent = not dilated and taps[1] > 1
-    has_other = ending is None or ending.residual != ""
+    has_other = form.residual != ""
 
     @vector_intrinsic(sum_type(element), block_lanes(element), 16, apart=True)
     def output_tiles(
@@ -142,9 +146,9 @@ def output_tiles(
         bounds,
     ):
         y_column = y_column if dilated else v.word(v.lanes * ITEMSIZE[result])
-        division = inverse_and_shift(largest, taps) if ending else (1, 0)
+        division = inverse_and_shift(largest, taps) if codes else (1, 0)
         given = v.pointer(bias), v.pointer(bounds)
-        results = output_results(v, *given, ending, division, adjacent=adjacent)
+        results = output_results(v, *given, form, division, adjacent=adjacent)
         with v.loop(0, count, 1) as tile:
             place = v.at(v.pointer(elements), v.builder.mul(tile.index, v.word(v.nbytes)))
             source = _Grid(v, place, m_row, m_column)

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
+from nnefc.kernels.codegen.llvm_ir import ir
 from nnefc.kernels.tile.blocked_tile import (
     BOUNDED,
     FILLED,
@@ -25,26 +26,17 @@ from nnefc.kernels.tile.blocked_tile import (
 )
 from nnefc.kernels.tile.next_weights import prefetch_next, prefetch_own
 from nnefc.kernels.tile.offset_table import table_offset
+from nnefc.kernels.tile.real_form import RealForm, finished
 from nnefc.kernels.tile.strips import strips
 from nnefc.kernels.vector.conversion import convert
 from nnefc.kernels.vector.dot_halves import WORD_HALVES, half_dot
 from nnefc.kernels.vector.dot_words import WORD_BYTES
 from nnefc.kernels.vector.lanes import Lanes, clamp, select
-from nnefc.kernels.vector.quick_halves import narrow
 from nnefc.kernels.vector.vector_builder import Vector
 
 
-class HalfForm(NamedTuple):
-    """What tiles write and add: an argument of kernels."""
-
-    result: str
-    """Item type of y."""
-    residual: str = ""
-    """Item type of the residual; empty for none."""
-
-
 @cache
-def cover_halves(form: HalfForm, vectors: int, channels: int) -> Any:
+def cover_halves(form: RealForm, vectors: int, channels: int) -> Any:
     """Intrinsic `cover(pixels, depth, ...)`, see `blocked_tile.TileArguments`.
 
     Of `mode`, BOUNDED and FILLED are read.  `channels`: items of an entry of the reduction, even.
@@ -82,7 +74,7 @@ class _HalfTile:
             for table in (given.x_pixels, given.y_pixels, given.residual_pixels)
         )
 
-    def emit(self, form: HalfForm) -> None:
+    def emit(self, form: RealForm) -> None:
         v, given = self.v, self.given
         sums = self._sums()
         if form.residual:
@@ -90,6 +82,9 @@ class _HalfTile:
             others = self._places(given.residual, self.residual_pixels, given.residual_plane)
             added = [convert(typed.load(at), v.dtype) for at in others]
             sums = [x + y for x, y in zip(sums, added, strict=True)]
+        if form.expression is not None:
+            self._store_results(form, sums)
+            return
         places = list(self._places(given.y, self.y_pixels, given.y_plane))
         numbers = v.pointer(given.clamp)
         low, high = (v.splat(v.load_item(numbers, v.itemsize * i)) for i in range(2))
@@ -99,7 +94,7 @@ class _HalfTile:
                 x = clamp(x, low, top)
                 if mask is not None and (k + 1) % self.vectors == 0:
                     x = select(mask, x, 0)
-                (narrow(x) if form.result == "bfloat16" else convert(x, form.result)).store(at)
+                finished(form, x).store(at)
 
         with self.builder.if_else(self._has(FILLED), likely=False) as (filled, whole):
             with filled:
@@ -109,6 +104,23 @@ class _HalfTile:
                     store(high)
                 with unbounded:
                     store(None)
+
+    def _store_results(self, form: RealForm, sums: Sequence[Lanes]) -> None:
+        """Apply the expression to the sums and store them, in a loop over pixels."""
+        v, b, given = self.v, self.builder, self.given
+        local = v.local(ir.ArrayType(v.type, len(sums)))
+        for k, x in enumerate(sums):
+            x.store(local, v.nbytes * k)
+        mask = v.mask(b.select(self._has(FILLED), given.last_channels, v.word(v.lanes)))
+        first = v.pointer(given.y)
+        planes = [v.at(first, b.mul(given.y_plane, v.word(j))) for j in range(self.vectors)]
+        with v.loop(0, v.word(self.height), 1) as turn:
+            offset = table_offset(v, self.y_pixels, turn.index)
+            source = v.at(local, b.mul(turn.index, v.word(v.nbytes * self.vectors)))
+            results = [finished(form, v.load(source, v.nbytes * j)) for j in range(self.vectors)]
+            results[-1] = select(mask, results[-1], 0)
+            for result, plane in zip(results, planes, strict=True):
+                result.store(v.at(plane, offset))
 
     def _has(self, bit: int) -> Any:
         flag = self.builder.and_(self.given.mode, self.v.word(bit))

@@ -25,7 +25,6 @@ from typing import Any, Final, NamedTuple
 from nnefc.kernels.codegen.llvm_ir import ir
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.tile.blocked_tile import TAP_BYTES
-from nnefc.kernels.tile.half_tile import HalfForm
 from nnefc.kernels.tile.matrix_tile import (
     LEFT,
     REGISTERS,
@@ -36,6 +35,7 @@ from nnefc.kernels.tile.matrix_tile import (
     call_matrices,
 )
 from nnefc.kernels.tile.offset_table import table_offset
+from nnefc.kernels.tile.real_form import RealForm
 from nnefc.kernels.vector.conversion import convert
 from nnefc.kernels.vector.dot_words import WORD_BYTES
 from nnefc.kernels.vector.lanes import Lanes, clamp, select
@@ -139,7 +139,7 @@ def _emit_sums(v: Vector, firsts: Sequence[Any], vectors: int, given: SumArgumen
 
 
 @cache
-def pixel_results(form: HalfForm, vectors: int) -> Any:
+def pixel_results(form: RealForm, vectors: int) -> Any:
     """Function `results(pixels, sums, ...)`, see `ResultArguments`; `vectors` is 1 or 2.
 
     The two vectors of bfloat16 of a panel are neighbours.
@@ -168,7 +168,7 @@ class _Results:
     """The code that finishes the pixels of a tile."""
 
     v: Vector
-    form: HalfForm
+    form: RealForm
     given: ResultArguments
     high: Lanes | None
     """The upper bound; None if it is infinite."""
@@ -206,7 +206,7 @@ class _Results:
 
     def _store(self, values: Sequence[Lanes], at: Any) -> None:
         v = self.v
-        if self.form.result == v.dtype:
+        if not self.form.result:
             for j, x in enumerate(values):
                 x.store(v.at(at, v.builder.mul(self.given.y_vector, v.word(j))))
             return

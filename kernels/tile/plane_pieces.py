@@ -26,6 +26,7 @@ from nnefc.kernels.family import KernelFunction
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.tile.offset_table import table_offset
 from nnefc.kernels.tile.piece_record import RECORD
+from nnefc.kernels.tile.real_form import stored
 from nnefc.kernels.vector.conversion import convert
 from nnefc.kernels.vector.lanes import Lanes
 from nnefc.kernels.vector.llvm_types import I32, I64
@@ -102,7 +103,7 @@ class Piece:
 
     def store(self, x: Lanes, pointer: Any, offset: Any = 0) -> None:
         """Store a vector of the accumulator as items of y."""
-        convert(x, self.results.dtype).store(pointer, offset)
+        stored(x, self.results.dtype).store(pointer, offset)
 
 
 def _run_pieces(

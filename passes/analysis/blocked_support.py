@@ -9,16 +9,17 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from nnefc.ir import Blocked, DType, Op, Shape, TensorType, Value
+from nnefc.ir import Blocked, Graph, Op, Shape, TensorType, Value
 from nnefc.ir.convolution_algorithm import Direct
 from nnefc.ir.expression import expression_of
 from nnefc.ops.core.blocked_rules import has_blocked_kernels
 from nnefc.ops.core.border_taps import leaves_out_border, leaves_out_taps
 from nnefc.ops.core.window_arithmetic import Padding, convolution_groups
+from nnefc.ops.internal import code_resize
 from nnefc.ops.tools.convolution import is_blocked_convolution, is_code_convolution, window_of
 from nnefc.ops.tools.table import operations, traits_of
 from nnefc.passes.analysis.known_data import KnownValues
-from nnefc.passes.op_queries import is_elementwise, is_elementwise_or_fused
+from nnefc.passes.op_queries import is_elementwise
 from nnefc.symbolic.integers import hint, is_symbolic, largest, smallest
 
 MAX_PLANE: Final = 1 << 24
@@ -40,17 +41,10 @@ def can_be_blocked(type_: TensorType) -> bool:
 
 def can_use_blocks(op: Op, known: KnownValues) -> bool:
     """Whether `op`, which is not a convolution, can compute on blocked tensors."""
-    if not all(can_be_blocked(v.type) or _is_rounded(op, v) for v in op.outputs):
+    if not all(can_be_blocked(v.type) for v in op.outputs):
         return False
     values = (*op.inputs, *op.outputs)
     return _has_rule(op, known) and all(_plane(v.type.dims) <= MAX_PLANE for v in values)
-
-
-def _is_rounded(op: Op, value: Value) -> bool:
-    """Whether `op` rounds its result for convolutions, or takes maxima of what they rounded."""
-    able = is_elementwise_or_fused(op) or op.name == "max_pool"
-    rounds = value.type.dtype is DType.BFLOAT16 and able
-    return rounds and 3 <= value.type.rank <= MAX_RANK
 
 
 def _has_rule(op: Op, known: KnownValues) -> bool:
@@ -68,6 +62,21 @@ def profits_from_blocks(op: Op, block: int, known: KnownValues) -> bool:
     if hint(op.inputs[0].type.nbytes) > MAX_CACHED_BYTES:
         return False
     return op.output.type.rank > 1 and op.output.type.dims[1] >= block and can_use_blocks(op, known)
+
+
+def blocked_operations(graph: Graph, known: KnownValues, block: int) -> dict[Op, None]:
+    """The operations that compute on blocked tensors, in order."""
+    chosen: dict[Op, None] = {}
+    for op in graph.ops:
+        if (
+            is_blocked_convolution(op)
+            or is_code_convolution(op)
+            or op.name in code_resize.PLAIN
+            or profits_from_blocks(op, block, known)
+            or (any(v.op in chosen for v in op.inputs) and can_use_blocks(op, known))
+        ):
+            chosen[op] = None
+    return chosen
 
 
 def blocked_operands(op: Op, known: KnownValues) -> list[int]:

@@ -9,16 +9,14 @@ from nnefc.ir import Blocked, Graph, Op, Value
 from nnefc.ir.convolution_algorithm import Direct
 from nnefc.ops.core.blocked_rules import WORD_CODES
 from nnefc.ops.core.window_arithmetic import Padding, convolution_groups
-from nnefc.ops.internal import code_resize
 from nnefc.ops.tools.convolution import is_blocked_convolution, is_code_convolution
 from nnefc.ops.tools.table import traits_of
 from nnefc.passes.analysis.blocked_support import (
     blocked_operands,
-    can_use_blocks,
+    blocked_operations,
     fill_needed,
     halo_needed,
     in_reach,
-    profits_from_blocks,
 )
 from nnefc.passes.analysis.known_data import KnownValues
 from nnefc.passes.cost.convolution import FEW_CHANNELS
@@ -54,7 +52,7 @@ class AssignLayouts:
 
     def run(self, graph: Graph) -> bool:
         known = KnownValues(graph)
-        chosen = self._blocked_operations(graph, known)
+        chosen = blocked_operations(graph, known, self.block)
         if not chosen:
             return False
         halos, fills = _halos(chosen, known, self.block), _fills(chosen, known)
@@ -74,20 +72,6 @@ class AssignLayouts:
         if op.name == "max_pool":
             return x.layout is not None and x.layout.block == self.half_block
         return is_blocked_convolution(op)
-
-    def _blocked_operations(self, graph: Graph, known: KnownValues) -> dict[Op, None]:
-        """The operations that compute on blocked tensors, in order."""
-        chosen: dict[Op, None] = {}
-        for op in graph.ops:
-            if (
-                is_blocked_convolution(op)
-                or is_code_convolution(op)
-                or op.name in code_resize.PLAIN
-                or profits_from_blocks(op, self.block, known)
-                or (any(v.op in chosen for v in op.inputs) and can_use_blocks(op, known))
-            ):
-                chosen[op] = None
-        return chosen
 
 
 def _halos(chosen: dict[Op, None], known: KnownValues, block: int) -> dict[Value, Padding]:
@@ -202,10 +186,9 @@ class _Converter:
         if is_code_convolution(op) and index == 0:
             one_group = convolution_groups(op.inputs[index].type.dims, op.attributes) == 1
             return WORD_CODES if channels <= WORD_CODES and one_group else self._block
-        halves = is_blocked_convolution(op) and index == 0 and op.inputs[0].type.dtype.is_half
-        if halves:
-            return FEW_CHANNELS if channels <= FEW_CHANNELS else self._block
         is_first = index == 0 and op.attributes.get("algorithm") == Direct()
+        if is_first and op.inputs[0].type.dtype.is_half:
+            return FEW_CHANNELS if channels <= FEW_CHANNELS else self._block
         few = is_first and channels <= FEW_CHANNELS and op.attributes["groups"] == 1
         return 1 if few else self._block
 

@@ -68,8 +68,9 @@ class ChooseConvolutionAlgorithms:
     def choose(self, op: Op) -> ConvolutionAlgorithm:
         """The algorithm for one convolution."""
         sums, *others = algorithms(op, self.block)
-        if op.inputs[0].type.dtype.is_half:
-            return sums
+        if op.inputs[0].type.dtype.is_half:  # for this algorithm
+            chosen = op.attributes.get("algorithm")
+            return chosen if chosen in others else sums
         if self.strict or not others or sums_whole_numbers(op):
             return sums
         halves = self.halves is not None and convolves_halves(op, self.halves, self.block)

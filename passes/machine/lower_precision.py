@@ -3,35 +3,30 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
 from nnefc.ir import DType, Expression, Graph, Op, Step, Value
 from nnefc.ir.expression import expression_of
-from nnefc.ops.core.blocked_rules import pooling
-from nnefc.ops.internal import mean_variance
 from nnefc.ops.tools.convolution import is_blocked_convolution
+from nnefc.passes.analysis.blocked_support import blocked_operations
+from nnefc.passes.analysis.half_storage import HalfStorage
 from nnefc.passes.analysis.half_support import (
     PRODUCTS,
     HalfKernels,
     attention_reason,
     float_reason,
     multiplies_halves,
-    residual_of,
-    tile_epilogue,
 )
 from nnefc.passes.analysis.known_data import KnownValues
 from nnefc.passes.fuse.absorb_elementwise import name_with_epilogue
 from nnefc.passes.op_queries import is_elementwise_or_fused, producer
 from nnefc.passes.op_queries import replace as replace_op
 
-_NORMALISATIONS: Final = (mean_variance.NAME, mean_variance.FUSED_NAME)
-_MAXIMA: Final = "max_pool"
 _ATTENTION: Final = "attention"
 _LEAST: Final = 2.0**-100
 """Numbers of this size and their reciprocals are normal."""
-_MOVES: Final = ("transpose", "reshape", "squeeze", "unsqueeze")
-"""Operations that move items of their operand, rounded or not."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +58,11 @@ class LowerPrecision:
             return False
         known = KnownValues(graph)
         products = [op for op in graph.ops if multiplies_halves(op, kernels, self.block, known)]
-        _Rounding(graph, DType.BFLOAT16, kernels).run(products)
+        if products:
+            blocked = blocked_operations(graph, known, self.block)
+            _Rounding(graph, DType.BFLOAT16, HalfStorage(kernels, self.block, blocked)).run(
+                products
+            )
         attentions = [op for op in graph.ops if _is_attention(op, kernels)]
         for op in attentions:
             op.attributes["rounded"] = True
@@ -95,44 +94,118 @@ def precisions(graph: Graph, kernels: HalfKernels, block: int) -> Counter[tuple[
 class _Rounding:
     """The rewrite of one graph."""
 
-    def __init__(self, graph: Graph, dtype: DType, kernels: HalfKernels) -> None:
-        self._graph, self._dtype, self._kernels = graph, dtype, kernels
-        self._products: set[Op] = set()
-        """Operations whose first operand is to be rounded."""
+    def __init__(self, graph: Graph, dtype: DType, storage: HalfStorage) -> None:
+        self._graph, self._dtype, self._storage = graph, dtype, storage
         self._copies: dict[Value, Value] = {}
         """Rounded copies of values that others read, too."""
         self._only_rounded: set[Value] = set()
-        """Values that only products need, directly or moved."""
+        """Values that are only read rounded, directly or moved."""
 
     def run(self, products: list[Op]) -> None:
-        products = [self._with_expression(op) for op in products]
-        self._products.update(products)
+        self._storage.products.update(map(self._with_expression, products))
         for op in reversed(list(self._graph.ops)):
             self._only_rounded.update(filter(self._is_only_read_rounded, op.outputs))
-        for op in products:
-            op.set_input(0, self._rounded(op.inputs[0], op))
-            if self._kernels.block and is_blocked_convolution(op):
-                self._round_residual(op)
+        ops = list(self._graph.ops)
+        for op, following in zip(ops, [*ops[1:], None], strict=True):
+            halves = bool(op.inputs) and op.inputs[0].type.dtype is self._dtype
+            if halves and self._storage.reduces_planes(op):
+                self._reduce(op, following)
+            elif self._moves_rounded(op):
+                self._move(op)
+            else:
+                self._compute(op)
 
-    def _round_residual(self, op: Op) -> None:
-        """Round the residual of a convolution that another convolution computes for it."""
-        epilogue = tile_epilogue(op)
-        residual = None if epilogue is None else residual_of(op, epilogue)
-        other = None if residual is None else residual.op
-        if residual is None or other is None or residual.type.dtype is self._dtype:
+    def _is_only_read_rounded(self, value: Value) -> bool:
+        """Whether all users of `value` can read it rounded; those of moved values are known."""
+        if value.type.dtype is not DType.FLOAT32 or self._graph.is_output(value):
+            return False
+        users = list(value.users)
+        if all(map(self._storage.reduces_planes, users)):
+            return any(map(self._moves_rounded, users))
+        return all(self._reads_rounded(op, value) for op in users)
+
+    def _reads_rounded(self, op: Op, value: Value) -> bool:
+        if self._moves_rounded(op) or self._storage.reduces_planes(op):
+            return True
+        if self._storage.combines(op):
+            return op.output in self._only_rounded and self._storage.reads(op, value)
+        return self._storage.reads(op, value)
+
+    def _moves_rounded(self, op: Op) -> bool:
+        """Whether `op` moves items whose users read them rounded."""
+        results = self._only_rounded.issuperset(op.outputs)
+        return bool(op.inputs) and results and self._storage.moves(op)
+
+    def _move(self, op: Op) -> None:
+        """Round the operands of `op` and thus its results."""
+        if self._storage.reduces(op) and op.inputs[0].type.dtype is not self._dtype:
             return
-        convolves = other in self._products and is_blocked_convolution(other)
-        if convolves and self._can_round(other) and residual in self._only_rounded:
-            self._rounding(other)
+        for i in self._storage.moved(op):
+            op.set_input(i, self._rounded(op.inputs[i], op))
+        for value in op.outputs:
+            value.type = value.type.with_dtype(self._dtype)
+
+    def _reduce(self, op: Op, following: Op | None) -> None:
+        """Let `op` reduce rounded planes; users that need float32 read a converted copy."""
+        rounded = op.output in self._only_rounded
+        result = op.output
+        result.type = result.type.with_dtype(self._dtype)
+        if rounded:
+            return
+        cast = Op("cast", [result], {}, [result.type.with_dtype(DType.FLOAT32)])
+        self._graph.insert(cast, following)
+        self._graph.replace_value(result, cast.output)
+        cast.set_input(0, result)
+        cast.output.name = ""
+
+    def _compute(self, op: Op) -> None:
+        """Let `op` read rounded operands, and round its result if it is only read so."""
+        if op in self._storage.products:
+            op.set_input(0, self._rounded(op.inputs[0], op))
+        if any(v.type.dtype is self._dtype for v in op.inputs):
+            op = self._widening(op)
+        if self._only_rounded.issuperset(op.outputs) and self._can_round(op):
+            self._round(op)
+
+    def _can_round(self, op: Op) -> bool:
+        """Whether `op` can round its result, as its users need it."""
+        storage = self._storage
+        if not storage.rounds(op):
+            return False
+        if not storage.kernels.block or storage.multiplies(op):
+            return True
+        # matrix registers add residuals in blocks of their own
+        return not all(storage.is_only_added(user, op.output) for user in op.output.users)
+
+    def _rounded(self, value: Value, before: Op) -> Value:
+        """`value` as bfloat16: itself, what it was widened from, or a copy inserted `before`."""
+        if value.type.dtype is self._dtype:
+            return value
+        copy = self._copies.get(value)
+        if copy is not None:
+            return copy
+        widened = producer(value, "cast")
+        if widened is not None and widened.inputs[0].type.dtype is self._dtype:
+            return widened.inputs[0]
+        cast = Op("cast", [value], {}, [value.type.with_dtype(self._dtype)], (), before.location)
+        copy = self._copies[value] = self._graph.insert(cast, before).output
+        return copy
 
     def _with_expression(self, op: Op) -> Op:
         """`op` as an operation whose expression can change the type of the result."""
         if "expression" in op.attributes:
             return op
         if is_elementwise_or_fused(op):
-            return self._renamed(op, "fused", expression_of(op))
+            expression = expression_of(op)
+            if op.name not in ("fused", "cast"):  # whose operands may have been rounded since
+                types = (self._unrounded(dtype) for dtype in expression.inputs)
+                expression = replace(expression, inputs=tuple(types))
+            return self._renamed(op, "fused", expression)
         identity = Expression((op.output.type.dtype,), (), (0,))
         return self._renamed(op, name_with_epilogue(op), identity)
+
+    def _unrounded(self, dtype: DType) -> DType:
+        return DType.FLOAT32 if dtype is self._dtype else dtype
 
     def _renamed(self, op: Op, name: str, expression: Expression) -> Op:
         """Replace `op`; if it is element-wise, the expression has its attributes."""
@@ -143,91 +216,14 @@ class _Rounding:
         self._graph.insert(made, op)
         pairs = zip(op.outputs, made.outputs, strict=True)
         self._only_rounded.update(new for old, new in pairs if old in self._only_rounded)
+        if op in self._storage.blocked:
+            self._storage.blocked[made] = None
         replace_op(self._graph, op, made.outputs)
         return made
 
-    def _rounded(self, value: Value, before: Op) -> Value:
-        """The items of `value`, rounded; new operations are inserted before `before`."""
-        moves: list[Op] = []
-        while (op := self._movable(value)) is not None:
-            moves.append(op)
-            value, before = op.inputs[0], op
-        rounded = self._rounded_items(value, before)
-        for op in reversed(moves):
-            op.set_input(0, rounded)
-            rounded = op.output
-            rounded.type = rounded.type.with_dtype(self._dtype)
-        return rounded
-
-    def _movable(self, value: Value) -> Op | None:
-        """The operation that gives `value` by moving items, which may be rounded before it."""
-        op = value.op
-        if op is None or value not in self._only_rounded or value.type.dtype is self._dtype:
-            return None
-        # a value that others read would be copied, which is larger than its maxima
-        if op.name == _MAXIMA and op.inputs[0] not in self._only_rounded:
-            return None
-        return op if self._moves(op) else None
-
-    def _rounded_items(self, value: Value, before: Op) -> Value:
-        """The rounded result of an operation that does not move it, or a copy."""
-        if value.type.dtype is self._dtype:
-            return value
-        copy = self._copies.get(value)
-        if copy is not None:
-            return copy
-        op = value.op
-        if op is not None and value in self._only_rounded and self._can_round(op):
-            return self._rounding(op)
-        widened = producer(value, "cast")
-        if widened is not None and widened.inputs[0].type.dtype is self._dtype:
-            return widened.inputs[0]
-        cast = Op("cast", [value], {}, [value.type.with_dtype(self._dtype)], (), before.location)
-        copy = self._copies[value] = self._graph.insert(cast, before).output
-        return copy
-
-    def _is_only_read_rounded(self, value: Value) -> bool:
-        """Whether only products need `value`, directly or moved; that of moved values is known."""
-        return not self._graph.is_output(value) and all(
-            self._reads_rounded(op, value) for op in value.users
-        )
-
-    def _reads_rounded(self, op: Op, value: Value) -> bool:
-        """Whether `op` can read the rounded `value` wherever it reads it."""
-        if self._moves(op):
-            return op.output in self._only_rounded
-        if op not in self._products:
-            return False
-        places = {i for i, operand in enumerate(op.inputs) if operand is value}
-        return places <= {0} or (
-            is_blocked_convolution(op)
-            and (epilogue := tile_epilogue(op)) is not None
-            and residual_of(op, epilogue) is value
-            and places <= {0, op.inputs.index(value, 1)}
-        )
-
-    def _moves(self, op: Op) -> bool:
-        """Whether `op` selects items of its operand, so that these may be rounded before it."""
-        if op.name in _MOVES:
-            return True
-        before = op.inputs[0].op if op.name == _MAXIMA and self._kernels.block else None
-        return before is not None and (
-            before in self._products and is_blocked_convolution(before) and pooling(op)
-        )
-
-    def _can_round(self, op: Op) -> bool:
-        """Whether the kernel of `op` can write items of another type than it computes in."""
-        if len(op.outputs) != 1:
-            return False
-        if op in self._products and is_blocked_convolution(op):
-            return tile_epilogue(op) is not None
-        return is_elementwise_or_fused(op) or op in self._products or op.name in _NORMALISATIONS
-
-    def _rounding(self, op: Op) -> Value:
-        """The rounded result of `op`, whose expression rounds it."""
-        is_product = op in self._products
+    def _round(self, op: Op) -> None:
+        """Let the expression of `op` round its result."""
         op = self._with_expression(op)
-        assert not is_product or op in self._products
         expression = _multiplying_by_reciprocals(op.attributes["expression"])
         step = Step("cast", expression.results, self._dtype)
         result = len(expression.inputs) + len(expression.steps)
@@ -235,24 +231,36 @@ class _Rounding:
             expression, steps=(*expression.steps, step), results=(result,)
         )
         op.output.type = op.output.type.with_dtype(self._dtype)
-        for user in op.output.users:
-            self._widen_residual(user, op.output)
-        return op.output
 
-    def _widen_residual(self, op: Op, value: Value) -> None:
-        """Let a convolution that adds `value` convert it to float32."""
-        if op not in self._products or value not in op.inputs[1:]:
-            return
-        before: Expression = op.attributes["expression"]
-        (number,) = {i - 2 for i, v in enumerate(op.inputs) if v is value and i}
-        types = list(before.inputs)
-        types[number], first = self._dtype, len(before.inputs)
-        order = [*range(first), *(first + 1 + i for i in range(len(before.steps)))]
-        order[number] = first
-        steps = [replace(s, operands=tuple(order[o] for o in s.operands)) for s in before.steps]
-        widening = Step("cast", (number,), DType.FLOAT32)
-        results = tuple(order[result] for result in before.results)
-        op.attributes["expression"] = Expression(tuple(types), (widening, *steps), results)
+    def _widening(self, op: Op) -> Op:
+        """`op`, whose expression converts operands that are rounded to float32."""
+        combines = self._storage.combines(op)
+        if not (combines or is_blocked_convolution(op)):
+            return op
+        op = self._with_expression(op)
+        # the expression of a convolution has no filter and no bias
+        operands = op.inputs if combines else [None, *op.inputs[3:]]
+        expression: Expression = op.attributes["expression"]
+        rounded = [
+            i
+            for i, (v, dtype) in enumerate(zip(operands, expression.inputs, strict=True))
+            if v is not None and v.type.dtype is not dtype
+        ]
+        op.attributes["expression"] = _widened(expression, rounded, self._dtype)
+        return op
+
+
+def _widened(before: Expression, numbers: Sequence[int], dtype: DType) -> Expression:
+    """The expression with inputs of another type, which are converted first."""
+    first, count = len(before.inputs), len(numbers)
+    types = [dtype if i in numbers else each for i, each in enumerate(before.inputs)]
+    order = [*range(first), *(first + count + i for i in range(len(before.steps)))]
+    for i, number in enumerate(numbers):
+        order[number] = first + i
+    steps = [replace(s, operands=tuple(order[o] for o in s.operands)) for s in before.steps]
+    widening = [Step("cast", (number,), before.inputs[number]) for number in numbers]
+    results = tuple(order[result] for result in before.results)
+    return Expression(tuple(types), (*widening, *steps), results)
 
 
 def _multiplying_by_reciprocals(expression: Expression) -> Expression:

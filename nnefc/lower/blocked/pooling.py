@@ -24,14 +24,18 @@ from nnefc.symbolic.traced_array import length, traced_call
 
 @blocked_lowering("max_pool")
 def max_pool(lower: Lowering, op: Op) -> None:
-    dtype = op.inputs[0].type.dtype
-    accumulator = DType.FLOAT32 if dtype.is_half else dtype
+    accumulator = _sums(op.inputs[0].type.dtype)
     _pool(lower, op, Pool("max", accumulator, zeros=op.attributes["border"] != "ignore"))
+
+
+def _sums(dtype: DType) -> DType:
+    """The type in which items are added and compared."""
+    return DType.FLOAT32 if dtype.is_half else dtype
 
 
 @blocked_lowering("box", BOX)
 def box(lower: Lowering, op: Op) -> None:
-    accumulator = op.output.type.dtype
+    accumulator = _sums(op.output.type.dtype)
     divided = _along(op) if op.attributes["normalize"] else ()
     _pool(lower, op, Pool("sum", accumulator, divided=divided, exact=op.name == BOX))
 
@@ -47,7 +51,9 @@ def _pool(lower: Lowering, op: Op, pool: Pool) -> None:
     x, y = read_blocked(lower, op.inputs[0]), write_blocked(lower, op.output)
     sizes = [axis.taps for axis in axes if axis.taps > 1]
     rest: list[PooledDimension] = list(axes)
-    if op.name != BOX and math.prod(sizes) > 4 * sum(sizes):
+    # sums of rows would be rounded
+    along = not (op.name == BOX or (pool.kind == "sum" and x.dtype.is_half))
+    if along and math.prod(sizes) > 4 * sum(sizes):
         plain = replace(pool, divided=())
         for i, axis in enumerate(axes[:-1]):
             if axis.taps == 1:
@@ -126,5 +132,5 @@ def reduce_planes(lower: Lowering, op: Op) -> None:
     if op.name == SUM_REDUCE:
         kernel = plane_reduction.code_sum(item, x.layout.block)
     else:
-        kernel = plane_reduction.plane(kind, item, item, x.layout.block)
+        kernel = plane_reduction.plane(kind, item, str(_sums(x.dtype)), x.layout.block)
     lower.launch(kernel, words, ceil_div(planes, plane_block))

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from nnefc.ir import Op
+from nnefc.ir import DType, Op
 from nnefc.kernels.family import Kernel
 from nnefc.kernels.window import upsample
 from nnefc.lower.blocked import plane_pieces
@@ -40,9 +40,10 @@ def linear(lower: Lowering, op: Op) -> None:
     """Interpolation of the last two dimensions; the other factors are 1."""
     x, y = read_blocked(lower, op.inputs[0]), write_blocked(lower, op.output)
     how = tuple(op.attributes[name] for name in ("factor", "method", "border"))
-    rows, columns = traced_call(rows_between, x.plane, y.plane, x.dtype, *how)
-    item = str(x.dtype)
-    _launch(lower, upsample.linear(item, item, x.layout.block), x, y, rows, columns)
+    weights = DType.FLOAT32 if x.dtype.is_half else x.dtype
+    rows, columns = traced_call(rows_between, x.plane, y.plane, weights, *how)
+    kernel = upsample.linear(str(x.dtype), str(weights), x.layout.block)
+    _launch(lower, kernel, x, y, rows, columns)
 
 
 @blocked_lowering(*code_resize.PLAIN)

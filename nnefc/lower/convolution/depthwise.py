@@ -15,7 +15,11 @@ from nnefc.lower.blocked import plane_pieces
 from nnefc.lower.blocked.tensors import Tensor, read_blocked, write_blocked
 from nnefc.lower.context import Lowering
 from nnefc.lower.convolution.direct import by_groups, read_bias
-from nnefc.lower.convolution.epilogue import read_register_epilogue, read_tile_epilogue
+from nnefc.lower.convolution.epilogue import (
+    read_form,
+    read_register_epilogue,
+    read_tile_epilogue,
+)
 from nnefc.lower.partition import ceil_div
 from nnefc.ops.core.window_arithmetic import Window, convolution_groups
 from nnefc.ops.tools.convolution import is_reversed, window_of
@@ -43,7 +47,11 @@ def lower_depthwise(lower: Lowering, op: Op) -> None:
     step, apart = (1, window.stride[-1]) if reverse else (window.stride[-1], 1)
     planes = (each.plane for each in (x, y, in_registers.residual or y))
     heights = tuple(depthwise_heights(row))
-    rows = RowWeights(first=y.pixel_bytes, phase=0, row=row * inputs * x.pixel_bytes)
+    of_bias, of_weight = (
+        y.layout.block * dtype.itemsize
+        for dtype in (in_registers.accumulator, op.inputs[1].type.dtype)
+    )
+    rows = RowWeights(first=of_bias, phase=0, row=row * inputs * of_weight)
     whole = whole_axes(window)
     pieces, taps = traced_call(depthwise_pieces, window, row, heights, rows, *planes, whole)
     meets = window.volume * inputs / (math.prod(window.stride) if reverse else 1)
@@ -56,7 +64,7 @@ def lower_depthwise(lower: Lowering, op: Op) -> None:
             x.layout.block,
             stride=step,
             taps=row,
-            residual=in_registers.residual is not None,
+            form=read_form(op, in_registers),
             spacing=apart,
             group=Group(inputs, outputs, part),
         )

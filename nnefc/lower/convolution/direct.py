@@ -12,7 +12,6 @@ from nnefc.ir import Op, Value
 from nnefc.kernels.convolution import direct, direct_halves
 from nnefc.kernels.convolution.direct import DIRECT
 from nnefc.kernels.family import Kernel
-from nnefc.kernels.tile.half_tile import HalfForm
 from nnefc.kernels.vector.dot_halves import WORD_HALVES
 from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.lower.blocked.tensors import read_blocked, write_blocked
@@ -29,6 +28,7 @@ from nnefc.lower.convolution.direct_launches import (
 from nnefc.lower.convolution.direct_matrices import lower_direct_matrices
 from nnefc.lower.convolution.direct_tables import pixel_table
 from nnefc.lower.convolution.epilogue import (
+    read_form,
     read_register_epilogue,
     read_tile_epilogue,
 )
@@ -77,7 +77,10 @@ def lower_direct(lower: Lowering, op: Op) -> None:
     in_registers = read_register_epilogue(lower, op)
     epilogue = read_tile_epilogue(lower, op, y)
     fill = lower.needs_zero_padding(op.output)
-    conv = DirectConvolution(x, y, window, groups, filter_, bias, in_registers, epilogue, fill)
+    form = read_form(op, in_registers)
+    conv = DirectConvolution(
+        *(x, y, window, groups, filter_, bias, in_registers, form, epilogue, fill)
+    )
     if conv.uses_matrices:
         lower_direct_matrices(lower, conv)
         return
@@ -189,11 +192,10 @@ def _launch_channels(
 
 def _kernel(conv: DirectConvolution, panels: Panels) -> Kernel:
     """The kernel of a launch."""
-    x, residual = conv.x, conv.register_epilogue.residual
+    x = conv.x
     if conv.multiplies_halves:
         assert not panels.half, "tiles of halves have whole vectors"
-        form = HalfForm(str(conv.y.dtype), "" if residual is None else str(residual.dtype))
-        return direct_halves.convolution(form, panels.vectors, x.layout.entry)
+        return direct_halves.convolution(conv.form, panels.vectors, x.layout.entry)
     return direct.convolution(
         str(x.dtype), str(conv.accumulator), panels.vectors, x.layout.entry, panels.half
     )

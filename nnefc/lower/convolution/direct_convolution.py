@@ -11,6 +11,7 @@ from nnefc.ir import DType
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.tile.blocked_tile import tile_pixels
 from nnefc.kernels.tile.matrix_tile import REGISTERS, ROWS
+from nnefc.kernels.tile.real_form import RealForm
 from nnefc.kernels.vector.dot_halves import WORD_HALVES
 from nnefc.lower.blocked.tensors import Tensor
 from nnefc.lower.convolution.epilogue import RegisterEpilogue, TileEpilogue
@@ -36,6 +37,7 @@ class DirectConvolution:
     bias: Array
     """[groups * outputs]"""
     register_epilogue: RegisterEpilogue
+    form: RealForm
     tile_epilogue: TileEpilogue | None
     fill: bool
     """Whether padding of the last channel block has to be zero in the operands of the epilogue."""

@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from nnefc.kernels.convolution import direct_matrices
 from nnefc.kernels.convolution.direct_matrices import MATRICES
-from nnefc.kernels.tile.half_tile import HalfForm
 from nnefc.kernels.tile.matrix_pixels import SUMS_ROW
 from nnefc.kernels.tile.matrix_tile import REGISTERS, ROWS
 from nnefc.kernels.vector.dot_halves import WORD_HALVES
@@ -112,8 +111,7 @@ def _launch(
     )
     residual = conv.register_epilogue.residual
     assert not conv.y.dtype.is_half or conv.y.layout.block == panels.width
-    form = HalfForm(str(conv.y.dtype), "" if residual is None else str(residual.dtype))
-    kernel = direct_matrices.convolution(form, panels.vectors)
+    kernel = direct_matrices.convolution(conv.form, panels.vectors)
     if conv.tile_epilogue is None:
         reused = () if residual is None or residual.layout != conv.y.layout else (residual.at,)
         lower.launch(kernel, words, ceil_div(units.count, units.per_tile), in_place=reused)

@@ -16,6 +16,7 @@ from nnefc.kernels.family import Kernel
 from nnefc.kernels.parameters import Words
 from nnefc.kernels.tile import pixel_runs
 from nnefc.kernels.tile.blocked_tile import BOUNDED, RESIDUAL
+from nnefc.kernels.tile.real_form import RealForm
 from nnefc.kernels.vector import expression_argument
 from nnefc.lower.blocked.elementwise import channel_items
 from nnefc.lower.blocked.tensors import Tensor, read_blocked
@@ -77,6 +78,19 @@ def read_register_epilogue(lower: Lowering, op: Op) -> RegisterEpilogue:
     with np.errstate(over="ignore"):  # a bound beyond the type is infinite
         low, high = np.array([epilogue.low, epilogue.high], accumulator.numpy).tolist()
     return RegisterEpilogue(residual, low, high, accumulator)
+
+
+def read_form(op: Op, epilogue: RegisterEpilogue) -> RealForm:
+    """What kernels add to the sums of a fused convolution and store, without tile epilogue."""
+    result, residual = op.output.type.dtype, epilogue.residual
+    expression = None
+    if result.is_half and simple_epilogue_of(op) is None:
+        expression = kernel_expression(op.attributes["expression"])
+    return RealForm(
+        "" if result is epilogue.accumulator else str(result),
+        "" if residual is None else str(residual.dtype),
+        expression,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +192,8 @@ class TileEpilogue:
 
 def read_tile_epilogue(lower: Lowering, op: Op, y: Tensor) -> TileEpilogue | None:
     """The tile epilogue of a fused convolution with result y; None if registers suffice."""
+    if y.dtype.is_half:  # `lower_precision` excludes others
+        return None
     expression, values = fold_literals(
         lower, op.attributes["expression"], (op.output, *op.inputs[3:])
     )

@@ -24,10 +24,17 @@ from nnefc.kernels.convolution.winograd_steps import WINOGRAD
 from nnefc.kernels.convolution.winograd_transforms import sum_type
 from nnefc.kernels.family import Kernel
 from nnefc.kernels.parameters import Words
+from nnefc.kernels.tile.real_form import RealForm
 from nnefc.lower.blocked.tensors import Tensor, read_blocked, write_blocked
 from nnefc.lower.context import Lowering
 from nnefc.lower.convolution.direct import read_bias
-from nnefc.lower.convolution.epilogue import OutputUnit, read_register_epilogue, read_tile_epilogue
+from nnefc.lower.convolution.epilogue import (
+    OutputUnit,
+    RegisterEpilogue,
+    read_form,
+    read_register_epilogue,
+    read_tile_epilogue,
+)
 from nnefc.lower.convolution.winograd_parameters import (
     WinogradConvolution,
     by_blocks,
@@ -93,7 +100,7 @@ def lower_winograd(lower: Lowering, op: Op, most: int) -> None:
         residual=in_registers.residual,
         element=in_registers.accumulator,
         largest=largest_tile(taps),
-        ending=None,
+        ending=_form(op, in_registers),
         tile_epilogue=read_tile_epilogue(lower, op, y),
         window=window,
         tiling=tiling_of(window, taps, most),
@@ -105,6 +112,13 @@ def lower_winograd(lower: Lowering, op: Op, most: int) -> None:
         items=1,
     )
     launch_winograd(lower, conv)
+
+
+def _form(op: Op, epilogue: RegisterEpilogue) -> RealForm | None:
+    """What is done with sums; None if all tensors are float32, without residual too."""
+    form = read_form(op, epilogue)
+    others = {form.result, form.residual} - {"", str(epilogue.accumulator)}
+    return form if others else None
 
 
 def tiling_of(window: Window, taps: tuple[int, int], most: int) -> Tiling:

@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nnefc.ir import DType
-from nnefc.kernels.convolution.winograd_transforms import WHOLE, Taps, sum_type
-from nnefc.kernels.tile.code_results import Ending
+from nnefc.kernels.convolution.winograd_transforms import WHOLE, AnyEnding, Taps, sum_type
 from nnefc.lower.blocked.tensors import Tensor
 from nnefc.lower.context import Lowering
 from nnefc.lower.convolution.epilogue import TileEpilogue
@@ -38,8 +37,8 @@ class WinogradConvolution:
     """Item type of the elements and of the transformed filter."""
     largest: int
     """The largest tile that kernels have code for."""
-    ending: Ending | None
-    """How sums of codes end; None for floats."""
+    ending: AnyEnding
+    """How sums end; None for float32 alone."""
     tile_epilogue: TileEpilogue | None
     window: Window
     """One to three dimensions; the first of three is the planes."""

@@ -20,8 +20,8 @@ BlockedRule = Callable[[Op], bool]
 """`rule(op)` returns whether `op` can compute on tensors with channels in blocks."""
 
 
-BLOCKED_ITEM_TYPES: Final = frozenset({DType.FLOAT32, DType.UINT8, DType.INT8})
-"""Item types of blocked tensors: reals, and their codes."""
+BLOCKED_ITEM_TYPES: Final = frozenset({DType.FLOAT32, DType.BFLOAT16, DType.UINT8, DType.INT8})
+"""Item types of blocked tensors: reals, some of them rounded, and their codes."""
 
 
 WORD_CODES: Final = 4
@@ -46,10 +46,10 @@ def has_blocked_kernels(dtype: DType) -> bool:
 
 
 def of_floats(rule: BlockedRule) -> BlockedRule:
-    """`rule`, for operations on float32 alone."""
+    """`rule`, for operations on float32, which may be rounded to bfloat16."""
 
     def checked(op: Op) -> bool:
-        return op.inputs[0].type.dtype is DType.FLOAT32 and rule(op)
+        return op.inputs[0].type.dtype in (DType.FLOAT32, DType.BFLOAT16) and rule(op)
 
     return checked
 

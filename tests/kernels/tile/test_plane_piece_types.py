@@ -93,7 +93,7 @@ def test_depthwise_convolutions_match_numpy(item: str, accumulator: str, inputs:
             used = x[:, i, k : k + outputs][..., lanes].astype(accumulator)
             expected += used * w[:, i, channel, k, None].astype(accumulator)
     kernel = depthwise.convolution(
-        item, accumulator, LANES, 1, row, residual=True, group=Group(inputs, inputs)
+        item, accumulator, LANES, 1, row, form=RealForm(residual=accumulator), group=Group(inputs, inputs)
     )
     widths = split_width(outputs, tuple(depthwise_heights(row)))
     starts = np.array([*accumulate(widths[:-1], initial=0)])

@@ -268,7 +268,7 @@ def test_relatives_of_all_families_are_kernels() -> None:
     lanes = lanes_of("float32")
     kernels = [
         direct.convolution("float32", "float32", 3, channels=1),
-        depthwise.convolution("float32", "float32", lanes, 1, taps=5, residual=True),
+        depthwise.convolution("float32", "float32", lanes, 1, taps=5, form=RealForm(residual="float32")),
         strided.copy(4),
         pooling.window("sum", "float32", "float32", lanes, None),
         pooling.code_sums("uint8", lanes, None),

@@ -1,0 +1,41 @@
+"""What kernels do with complete sums of reals: the argument of kernels, and its code."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from nnefc.kernels.vector.conversion import convert
+from nnefc.kernels.vector.emit_expression import emit
+from nnefc.kernels.vector.expression_argument import Expression
+from nnefc.kernels.vector.lanes import Lanes
+from nnefc.kernels.vector.quick_halves import narrow, quick
+
+
+class RealForm(NamedTuple):
+    """What a kernel adds to its sums and stores."""
+
+    result: str = ""
+    """Item type of y; empty for that of the sums."""
+    residual: str = ""
+    """Item type of the residual; empty for none."""
+    expression: Expression | None = None
+    """A function of the clamped sum that gives y, a bfloat16; None if y is the sum itself."""
+
+
+PLAIN: Final = RealForm()
+"""The sums are stored as they are."""
+
+
+def finished(form: RealForm, x: Lanes) -> Lanes:
+    """An item of y for each sum."""
+    if form.expression is not None:
+        (result,) = emit(x.v, form.expression, [x], quick=quick)
+        return result
+    return stored(x, form.result or x.dtype)
+
+
+def stored(x: Lanes, dtype: str) -> Lanes:
+    """A number that a kernel has computed, in the type of its result."""
+    if (x.dtype, dtype) == ("float32", "bfloat16"):
+        return narrow(x)
+    return convert(x, dtype)
