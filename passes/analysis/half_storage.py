@@ -107,13 +107,15 @@ class HalfStorage:
             whole = op.output.type.dims[1] % self.block == 0
             if not whole and isinstance(op.attributes["algorithm"], Winograd):
                 return False
-            return tile_epilogue(op) is not None or self._rounds_function(op, whole)
+            return tile_epilogue(op) is not None or self._rounds_function(
+                op, whole or self.multiplies(op)
+            )
         return is_elementwise_or_fused(op) or op in self.products or op.name in _NORMALISATIONS
 
     def _rounds_function(self, op: Op, whole: bool) -> bool:
         """Whether a convolution applies a function to its sums in registers, and rounds it.
 
-        `whole`: whether all blocks are whole; the padding of others must stay zero.
+        `whole`: whether all blocks are whole, or padding becomes zero; that of others must stay so.
         """
         expression: Expression = op.attributes["expression"]
         if self.kernels.block or len(expression.inputs) > 1 or len(expression.results) > 1:

@@ -14,7 +14,8 @@ from nnefc.kernels.convolution.depthwise import Group, depthwise_heights
 from nnefc.kernels.family import Kernel
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.tile.plane_pieces import PIECES
-from nnefc.kernels.vector.item_types import limits
+from nnefc.kernels.tile.real_form import RealForm
+from nnefc.kernels.vector.item_types import HALVES, limits
 from nnefc.kernels.window import plane_reduction, pooling, upsample
 from nnefc.kernels.window.pooling_pieces import STRIP, RowWindow, Strip, tiles
 from nnefc.kernels.window.upsample_table import COLUMN, ONE_ROW, TWO_ROWS
@@ -92,14 +93,14 @@ def test_depthwise_convolutions_match_numpy(item: str, accumulator: str, inputs:
         for i, k in np.ndindex(2, row):
             used = x[:, i, k : k + outputs][..., lanes].astype(accumulator)
             expected += used * w[:, i, channel, k, None].astype(accumulator)
-    kernel = depthwise.convolution(
-        item, accumulator, LANES, 1, row, form=RealForm(residual=accumulator), group=Group(inputs, inputs)
-    )
+    form, group = RealForm(residual=accumulator), Group(inputs, inputs)
+    kernel = depthwise.convolution(item, accumulator, LANES, 1, row, form=form, group=group)
     widths = split_width(outputs, tuple(depthwise_heights(row)))
     starts = np.array([*accumulate(widths[:-1], initial=0)])
     pixel, sums = x[0, 0, 0].nbytes, bias[0].nbytes
     y = np.zeros_like(residual)
-    both = [part.reshape(BLOCKS, -1).view(np.uint8) for part in (bias, w)]
+    weights = w.astype(accumulator) if item in HALVES else w
+    both = [part.reshape(BLOCKS, -1).view(np.uint8) for part in (bias, weights)]
     run_pieces(
         kernel,
         x,

@@ -27,6 +27,7 @@ from nnefc.kernels.movement import strided, widen
 from nnefc.kernels.reduce import softmax
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.tile.code_results import Ending
+from nnefc.kernels.tile.real_form import RealForm
 from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.kernels.window import pooling
 from nnefc.runtime.cache import kernel_cache
@@ -268,7 +269,7 @@ def test_relatives_of_all_families_are_kernels() -> None:
     lanes = lanes_of("float32")
     kernels = [
         direct.convolution("float32", "float32", 3, channels=1),
-        depthwise.convolution("float32", "float32", lanes, 1, taps=5, form=RealForm(residual="float32")),
+        depthwise.convolution("float32", "float32", lanes, 1, 5, RealForm(residual="float32")),
         strided.copy(4),
         pooling.window("sum", "float32", "float32", lanes, None),
         pooling.code_sums("uint8", lanes, None),
