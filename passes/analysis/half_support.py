@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from nnefc.ir import DType, Op, Value
-from nnefc.ir.convolution_algorithm import Winograd
+from nnefc.ir.convolution_algorithm import Depthwise, Direct, Grouped, Winograd
 from nnefc.ops.core.border_taps import leaves_out_taps
 from nnefc.ops.core.window_arithmetic import Window, convolution_groups
 from nnefc.ops.internal.simple_epilogue import SimpleEpilogue, simple_epilogue
@@ -30,6 +30,7 @@ LEAST_ROWS: Final = 16
 MOST_KEYS: Final = 1000
 """Most keys of attention, whose scores stay in the L2 cache."""
 PRODUCTS: Final = ("matmul", "fused_matmul")
+ATTENTION: Final = "attention"
 _RESIDUALS: Final = 3
 """Operands of a convolution before those of its expression."""
 
@@ -60,6 +61,20 @@ def multiplies_halves(op: Op, kernels: HalfKernels, block: int, known: KnownValu
     """
     is_product = op.name in PRODUCTS or is_blocked_convolution(op)
     return is_product and float_reason(op, kernels, block, known) is None
+
+
+def multiplies_rounded(op: Op) -> bool:
+    """Whether `op`, whose operands have their final types, is a product of bfloat16."""
+    if not op.inputs or not op.inputs[0].type.dtype.is_half:
+        return False
+    if is_blocked_convolution(op):
+        return op.attributes.get("algorithm") in (None, Direct())
+    return op.name in PRODUCTS
+
+
+def has_groups_in_blocks(op: Op) -> bool:
+    """Whether a convolution has groups of few channels, whose kernel multiplies float32."""
+    return isinstance(op.attributes.get("algorithm"), Depthwise | Grouped)
 
 
 def float_reason(op: Op, kernels: HalfKernels, block: int, known: KnownValues) -> str | None:

@@ -13,10 +13,9 @@ from nnefc.ops.tools.convolution import is_blocked_convolution
 from nnefc.passes.analysis.blocked_support import blocked_operations
 from nnefc.passes.analysis.half_storage import HalfStorage
 from nnefc.passes.analysis.half_support import (
-    PRODUCTS,
+    ATTENTION,
     HalfKernels,
     attention_reason,
-    float_reason,
     multiplies_halves,
 )
 from nnefc.passes.analysis.known_data import KnownValues
@@ -24,7 +23,6 @@ from nnefc.passes.fuse.absorb_elementwise import name_with_epilogue
 from nnefc.passes.op_queries import is_elementwise_or_fused, producer
 from nnefc.passes.op_queries import replace as replace_op
 
-_ATTENTION: Final = "attention"
 _LEAST: Final = 2.0**-100
 """Numbers of this size and their reciprocals are normal."""
 
@@ -71,24 +69,7 @@ class LowerPrecision:
 
 def _is_attention(op: Op, kernels: HalfKernels) -> bool:
     """Whether a kernel rounds the operands of an attention, which it does itself."""
-    return op.name == _ATTENTION and attention_reason(op, kernels) is None
-
-
-def precisions(graph: Graph, kernels: HalfKernels, block: int) -> Counter[tuple[str, str]]:
-    """How many products multiply bfloat16 or float32, by name and reason; "" for bfloat16.
-
-    `graph`: after `LowerPrecision`.
-    """
-    known, found = KnownValues(graph), Counter[tuple[str, str]]()
-    for op in graph.ops:
-        if op.name == _ATTENTION:
-            reason = None if op.attributes.get("rounded") else attention_reason(op, kernels)
-            found[op.name, reason or ""] += 1
-        elif op.name in PRODUCTS or is_blocked_convolution(op):
-            halves = op.inputs[0].type.dtype.is_half
-            reason = None if halves else float_reason(op, kernels, block, known)
-            found[op.name, reason or ""] += 1
-    return found
+    return op.name == ATTENTION and attention_reason(op, kernels) is None
 
 
 class _Rounding:

@@ -109,6 +109,38 @@ def test_explain_lists_products_in_bfloat16(cli: Cli, tmp_path: Path) -> None:
     assert f"products in float32: 1 matmul: {reason}" in shown
 
 
+CONVOLUTIONS = """\
+version 1.0;
+graph net( x ) -> ( y, z )
+{
+    x = external(shape = [1, 16, 8, 8]);
+    u = variable(shape = [16, 16, 1, 1], label = 'u');
+    v = variable(shape = [16, 1, 3, 3], label = 'v');
+    a = conv(x, u);
+    b = conv(a, v, groups = 0);
+    y = tanh(b);
+    z = conv(y, u);
+}
+"""
+
+
+def test_explain_names_what_stays_float32(cli: Cli, tmp_path: Path) -> None:
+    kernels = half_kernels(CompileConfig(precision="bfloat16"))
+    if kernels is None or kernels.block:
+        pytest.skip("the processor multiplies no bfloat16 in vectors")
+    document = tmp_path / "graph.nnef"
+    document.write_text(CONVOLUTIONS)
+    arguments = ("compile", document, "--random-weights", 1, "--explain")
+    shown = cli(*arguments, "--precision", "bfloat16").out
+    assert "products in bfloat16: 2 fused_conv" in shown
+    groups = "groups lie within blocks of channels, operands are stored as bfloat16"
+    assert f"products in float32: 1 fused_conv: {groups}" in shown
+    copied = "results in float32, copied as bfloat16: 1 fused_conv: it is a result"
+    assert copied in shown
+    facts = json.loads(cli(*arguments, "--json", "--precision", "bfloat16").out)["copies"]
+    assert facts == [{"operation": "fused_conv", "reason": "it is a result", "number": 1}]
+
+
 def test_every_pass_is_recorded(small: Path) -> None:
     """The last record is the lowered graph; the changes lead from each record to the next."""
     recorder = PassRecorder()

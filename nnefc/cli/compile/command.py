@@ -138,6 +138,7 @@ def compile_document(
         facts["passes"] = recorder.facts()
         facts["codes_in_floats"] = recorder.float_facts()
         facts["precisions"] = recorder.precision_facts()
+        facts["copies"] = recorder.copy_facts()
     if tuning is not None:
         facts["tuning"] = tuning_facts(tuning)
     return CompileReport(facts, result.launches, recorder, tuning)

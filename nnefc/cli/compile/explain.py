@@ -66,6 +66,8 @@ class PassRecorder:
     """The kernels that multiply bfloat16, if the model may be rounded."""
     precisions: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
     """How many products multiply bfloat16 (no reason) or float32, by operation and reason."""
+    copies: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
+    """How many results are float32 although products read them as bfloat16."""
 
     @classmethod
     def of(cls, config: CompileConfig) -> PassRecorder:
@@ -79,8 +81,9 @@ class PassRecorder:
         from nnefc.ir.graph import walk
         from nnefc.kernels.vector.lane_builder import lanes_of
         from nnefc.ops.tools.cost import parameter_bytes, traffic_bytes
+        from nnefc.passes.analysis.half_report import copies, precisions
         from nnefc.passes.cost.graph import executed_macs, nanoseconds
-        from nnefc.passes.machine.lower_precision import LowerPrecision, precisions
+        from nnefc.passes.machine.lower_precision import LowerPrecision
         from nnefc.runtime.machine.resources import largest_cache
 
         if not self.stages:
@@ -88,6 +91,7 @@ class PassRecorder:
         self._floats(graph, ran)
         if self.halves is not None and ran.name == LowerPrecision.name:
             self.precisions = precisions(graph, self.halves, lanes_of("float32"))
+            self.copies = copies(graph)
         if ran.stage and not ran.changed:
             return
         if self.stages and not ran.changed:
@@ -151,6 +155,8 @@ class PassRecorder:
         for (name, reason), number in self.precisions.items():
             precision, why = ("float32", f": {reason}") if reason else ("bfloat16", "")
             out.print(f"products in {precision}: {number} {name}{why}")
+        for (name, reason), number in self.copies.items():
+            out.print(f"results in float32, copied as bfloat16: {number} {name}: {reason}")
 
     def precision_facts(self) -> list[dict[str, Any]]:
         """A record for each kind of product of a model that may be rounded to bfloat16."""
@@ -162,6 +168,13 @@ class PassRecorder:
                 "number": number,
             }
             for (name, reason), number in self.precisions.items()
+        ]
+
+    def copy_facts(self) -> list[dict[str, Any]]:
+        """A record for each kind of result that is float32 although products read bfloat16."""
+        return [
+            {"operation": name, "reason": reason, "number": number}
+            for (name, reason), number in self.copies.items()
         ]
 
     def float_facts(self) -> list[dict[str, Any]]:
