@@ -15,7 +15,7 @@ from nnefc.ops.tools.convolution import is_blocked_convolution, window_of
 from nnefc.passes.analysis.known_data import KnownValues
 from nnefc.passes.analysis.whole_sums import sums_whole_numbers
 from nnefc.passes.cost.convolution import FEW_CHANNELS, HALF_RATE, MATRIX_RATE
-from nnefc.symbolic.integers import is_symbolic
+from nnefc.symbolic.integers import hint, is_symbolic
 
 LEAST_DEPTH: Final = 16
 """Least products of a sum of a matrix product for which words of two items pay."""
@@ -156,14 +156,14 @@ def attention_reason(op: Op, kernels: HalfKernels) -> str | None:
         return "attention has no kernel for this processor"
     if any(v.type.dtype is not DType.FLOAT32 for v in op.inputs[:3]):
         return "items are not float32"
-    if is_symbolic(a["scores"]):
+    if kernels.block and is_symbolic(a["scores"]):
         return "extents vary"
     if len(a["keys"]) > 1:
         return "keys come in several parts"
     if a["diagonal"] < keys - 1:
         return "rows attend to some of the keys"
     if rows < LEAST_ROWS or keys > MOST_KEYS:
-        return f"there are {rows} rows and {keys} keys"
+        return f"there are {hint(rows)} rows and {hint(keys)} keys"
     if depth % kernels.step or width % LEAST_ROWS:
         return f"heads have {depth} and {width} items"
     views = (a["q"], *a["k"], *a["v"], a["y"])

@@ -24,6 +24,7 @@ from nnefc.lower.product.tiling import balanced_sizes, product_units_per_tile, t
 from nnefc.program.program import Ref
 from nnefc.support.alignment import CACHE_LINE
 from nnefc.support.machine_model import HALF_MACS_PER_NS, MATRIX_MACS_PER_NS
+from nnefc.symbolic.integers import is_symbolic
 
 _HALF: Final = DType.BFLOAT16
 _ROUNDED: Final = (Step("cast", (0,), _HALF),)
@@ -43,9 +44,7 @@ def lower_halves(lower: Lowering, problem: AttentionProblem, *, empty: bool) -> 
     k = pack(lower, k, _WORDS, words, keys, batch, parts=key_parts, unit=unit)
     v = _paired(lower, v, keys, width, batch)
     m_parts = ceil_div(problem.rows, UNIT_ROWS)
-    pitch = vectors * sizes.lanes * DType.FLOAT32.itemsize
-    if pitch % 1024 == 0:  # rows would compete for the same lines of the first-level cache
-        pitch += CACHE_LINE
+    pitch = _pitch(vectors * sizes.lanes * DType.FLOAT32.itemsize)
     units = math.prod(batch) * m_parts
     macs = UNIT_ROWS * keys * (depth + width)
     rate = MATRIX_MACS_PER_NS / 2 if host().matrix_dot else HALF_MACS_PER_NS
@@ -74,7 +73,8 @@ def lower_halves(lower: Lowering, problem: AttentionProblem, *, empty: bool) -> 
     epilogue = None
     if problem.expression.steps and factor == 1:
         epilogue = read_epilogue(problem.expression, problem.operands)
-    kernel = kernels.rows(*_tiles(problem.rows, keys, width), epilogue)
+    tiles = _all_tiles() if lower.dynamic_shapes else _tiles(problem.rows, keys, width)
+    kernel = kernels.rows(*tiles, epilogue)
     lower.launch(kernel, parameters, ceil_div(units, unit_block))
 
 
@@ -98,6 +98,26 @@ def _tiles(rows: int, keys: int, width: int) -> tuple[tuple[int, ...], tuple[int
     vectors = (ceil_div(n, sizes.lanes) for n in (keys, width))
     widths = {w for n in vectors for w in balanced_sizes(n, ceil_div(n, sizes.vectors))}
     return tile_sizes(tuple(sorted(heights)), tuple(sorted(widths)))
+
+
+def _all_tiles() -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """`_tiles` for any number of rows, keys and columns."""
+    if host().matrix_dot:
+        return (), ()
+    sizes = blocking()
+    units = range(UNIT_ROWS // 2, UNIT_ROWS + 1)
+    least = min(n // ceil_div(n, sizes.rows) for n in units)
+    return tuple(range(least, sizes.rows + 1)), tuple(range(1, sizes.vectors + 1))
+
+
+def _pitch(nbytes: int) -> int:
+    """Bytes between rows of scores of `nbytes`.
+
+    Rows a multiple of 1024 bytes apart would compete for the same lines of the first-level cache.
+    """
+    if is_symbolic([nbytes]):
+        return (ceil_div(nbytes, CACHE_LINE) // 2 * 2 + 1) * CACHE_LINE
+    return nbytes + CACHE_LINE if nbytes % 1024 == 0 else nbytes
 
 
 def _along(x: Matrix, batch: Shape) -> tuple[int, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -21,12 +21,18 @@ extension tract_symbol T;
 
 
 def model(
-    folder: Path, body: str, extensions: str = "", *, threads: int = 1, **weights: Array
+    folder: Path,
+    body: str,
+    extensions: str = "",
+    *,
+    threads: int = 1,
+    precision: Literal["float32", "bfloat16"] = "float32",
+    **weights: Array,
 ) -> DynamicModel:
     for name, array in weights.items():
         write_tensor(folder / f"{name}.dat", array)
     (folder / "graph.nnef").write_text(f"{HEAD}{extensions}{body}")
-    found = nnefc.compile(folder, threads=threads)
+    found = nnefc.compile(folder, threads=threads, precision=precision)
     assert isinstance(found, DynamicModel)
     return found
 
@@ -34,6 +40,11 @@ def model(
 def symbolic_model(folder: Path, body: str, **weights: Array) -> DynamicModel:
     """A model that may use the symbols B, S and T, and tract's operators for transformers."""
     return model(folder, body, EXTENSIONS, threads=1, **weights)
+
+
+def half_model(folder: Path, body: str, **weights: Array) -> DynamicModel:
+    """A symbolic model in bfloat16."""
+    return model(folder, body, EXTENSIONS, precision="bfloat16", **weights)
 
 
 def items(*shape: int) -> Array:
