@@ -39,12 +39,12 @@ def model(
 
 def symbolic_model(folder: Path, body: str, **weights: Array) -> DynamicModel:
     """A model that may use the symbols B, S and T, and tract's operators for transformers."""
-    return model(folder, body, EXTENSIONS, threads=1, **weights)
+    return model(folder, body, EXTENSIONS, threads=1, precision="float32", **weights)
 
 
 def half_model(folder: Path, body: str, **weights: Array) -> DynamicModel:
     """A symbolic model in bfloat16."""
-    return model(folder, body, EXTENSIONS, precision="bfloat16", **weights)
+    return model(folder, body, EXTENSIONS, threads=1, precision="bfloat16", **weights)
 
 
 def items(*shape: int) -> Array:
