@@ -16,7 +16,7 @@ shuffled once per input channel of the group, so that each lane reads its own gr
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from nnefc.kernels.codegen.llvm_ir import ir
 from nnefc.kernels.family import Kernel, KernelFunction, family
@@ -27,6 +27,7 @@ from nnefc.kernels.tile.real_form import PLAIN, RealForm, finished
 from nnefc.kernels.vector.conversion import convert
 from nnefc.kernels.vector.item_types import HALVES, NUMBER_BYTES, check_accumulator
 from nnefc.kernels.vector.lanes import Lanes, clamp, fma, shuffle
+from nnefc.kernels.vector.vector_builder import Vector
 
 
 def depthwise_heights(row: int) -> list[int]:
@@ -143,13 +144,13 @@ def _convolve(
         low, high = (totals.load_splat(piece.clamp, totals.itemsize * i) for i in range(2))
         results = totals.of(form.result or totals.dtype)
         sums = turn.values[1:]
+        if form.expression is not None:
+            _store_results(piece, form, apart, sums)
+            return
         if form.residual:
             typed = totals.of(form.residual)
             others = [typed.load(piece.other, i * apart * typed.nbytes) for i in range(height)]
             sums = [x + convert(y, totals.dtype) for x, y in zip(sums, others, strict=True)]
-        if form.expression is not None:
-            _store_results(piece, form, apart * results.nbytes, sums)
-            return
         for i, total in enumerate(sums):
             at = i * apart * results.nbytes
             finished(form, clamp(total, low, high)).store(piece.y, at)
@@ -158,11 +159,17 @@ def _convolve(
 
 
 def _store_results(piece: Piece, form: RealForm, apart: int, sums: list[Lanes]) -> None:
-    """Apply the expression to the sums and store them `apart` bytes apart, in a loop."""
+    """Apply the expression to the sums and store them `apart` pixels apart, in a loop."""
     v = piece.sums
+    results, others = (v.of(dtype or v.dtype) for dtype in (form.result, form.residual))
     local = v.local(ir.ArrayType(v.type, len(sums)))
     for i, x in enumerate(sums):
         x.store(local, v.nbytes * i)
     with v.loop(0, v.word(len(sums)), 1) as turn:
+
+        def place(typed: Vector) -> Any:
+            return v.builder.mul(turn.index, v.word(apart * typed.nbytes))
+
         x = v.load(local, v.builder.mul(turn.index, v.word(v.nbytes)))
-        finished(form, x).store(piece.y, v.builder.mul(turn.index, v.word(apart)))
+        residual = others.load(piece.other, place(others)) if form.residual else None
+        finished(form, x, residual).store(piece.y, place(results))

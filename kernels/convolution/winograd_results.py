@@ -60,9 +60,12 @@ class RealResults:
         low, high = self.bounds
         typed = self.v.of(self.form.residual or self.v.dtype)
         for i, (value, place) in enumerate(zip(values, places, strict=True)):
-            x = value + self.bias
-            if others:
-                x = x + convert(typed.load(others[i]), x.dtype)
+            x, other = value + self.bias, typed.load(others[i]) if others else None
+            if self.form.expression is not None:
+                finished(self.form, x, other).store(place)
+                continue
+            if other is not None:
+                x = x + convert(other, x.dtype)
             # one instruction each; if an operand is NaN, the result is the second one
             x = select(low > x, low, x)
             finished(self.form, select(high < x, high, x)).store(place)

@@ -77,14 +77,14 @@ class _HalfTile:
     def emit(self, form: RealForm) -> None:
         v, given = self.v, self.given
         sums = self._sums()
+        if form.expression is not None:
+            self._store_results(form, sums)
+            return
         if form.residual:
             typed = v.of(form.residual)
             others = self._places(given.residual, self.residual_pixels, given.residual_plane)
             added = [convert(typed.load(at), v.dtype) for at in others]
             sums = [x + y for x, y in zip(sums, added, strict=True)]
-        if form.expression is not None:
-            self._store_results(form, sums)
-            return
         places = list(self._places(given.y, self.y_pixels, given.y_plane))
         numbers = v.pointer(given.clamp)
         low, high = (v.splat(v.load_item(numbers, v.itemsize * i)) for i in range(2))
@@ -112,15 +112,25 @@ class _HalfTile:
         for k, x in enumerate(sums):
             x.store(local, v.nbytes * k)
         mask = v.mask(b.select(self._has(FILLED), given.last_channels, v.word(v.lanes)))
-        first = v.pointer(given.y)
-        planes = [v.at(first, b.mul(given.y_plane, v.word(j))) for j in range(self.vectors)]
+        planes = self._planes(given.y, given.y_plane)
+        others = self._planes(given.residual, given.residual_plane)
         with v.loop(0, v.word(self.height), 1) as turn:
-            offset = table_offset(v, self.y_pixels, turn.index)
             source = v.at(local, b.mul(turn.index, v.word(v.nbytes * self.vectors)))
-            results = [finished(form, v.load(source, v.nbytes * j)) for j in range(self.vectors)]
+            items = [v.load(source, v.nbytes * j) for j in range(self.vectors)]
+            residuals: list[Lanes | None] = [None] * self.vectors
+            if form.residual:
+                at = table_offset(v, self.residual_pixels, turn.index)
+                residuals = [v.of(form.residual).load(v.at(plane, at)) for plane in others]
+            results = [finished(form, *each) for each in zip(items, residuals, strict=True)]
             results[-1] = select(mask, results[-1], 0)
+            at = table_offset(v, self.y_pixels, turn.index)
             for result, plane in zip(results, planes, strict=True):
-                result.store(v.at(plane, offset))
+                result.store(v.at(plane, at))
+
+    def _planes(self, tensor: Any, plane: Any) -> list[Any]:
+        """Pointers to the planes of the vectors of the tile."""
+        v, first = self.v, self.v.pointer(tensor)
+        return [v.at(first, self.builder.mul(plane, v.word(j))) for j in range(self.vectors)]
 
     def _has(self, bit: int) -> Any:
         flag = self.builder.and_(self.given.mode, self.v.word(bit))
@@ -157,8 +167,7 @@ class _HalfTile:
 
     def _places(self, tensor: Any, pixels: Any, plane: Any) -> Iterator[Any]:
         """Pointers to the vectors of the tile in a blocked tensor."""
-        v, first = self.v, self.v.pointer(tensor)
-        planes = [v.at(first, self.builder.mul(plane, v.word(j))) for j in range(self.vectors)]
+        v, planes = self.v, self._planes(tensor, plane)
         for i in range(self.height):
             offset = table_offset(v, pixels, i)
             yield from (v.at(p, offset) for p in planes)

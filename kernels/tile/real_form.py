@@ -19,19 +19,23 @@ class RealForm(NamedTuple):
     residual: str = ""
     """Item type of the residual; empty for none."""
     expression: Expression | None = None
-    """A function of the clamped sum that gives y, a bfloat16; None if y is the sum itself."""
+    """A function of the sum, and of the residual, that gives y, a bfloat16.
+
+    None if y is the clamped sum of both.
+    """
 
 
 PLAIN: Final = RealForm()
 """The sums are stored as they are."""
 
 
-def finished(form: RealForm, x: Lanes) -> Lanes:
-    """An item of y for each sum."""
-    if form.expression is not None:
-        (result,) = emit(x.v, form.expression, [x], quick=quick)
-        return result
-    return stored(x, form.result or x.dtype)
+def finished(form: RealForm, x: Lanes, residual: Lanes | None = None) -> Lanes:
+    """An item of y for each sum; `residual`: items that the expression reads."""
+    if form.expression is None:
+        return stored(x, form.result or x.dtype)
+    operands = [x] if residual is None else [x, residual]
+    (result,) = emit(x.v, form.expression, operands, quick=quick)
+    return result
 
 
 def stored(x: Lanes, dtype: str) -> Lanes:

@@ -25,12 +25,14 @@ Permute = Callable[[Lanes, Lanes], Lanes]
 def permute(v: Vector, order: Any) -> Permute:
     """A permutation of vectors; `order` is an LLVM vector of int32 below 2 * lanes.
 
-    Whole vectors of items of 4 bytes, and up to 16 bytes, are permuted in registers, others through
-    memory.
+    Whole vectors of items of 4 bytes, as many of 2 bytes, and up to 16 bytes are permuted in
+    registers, others through memory.
     """
     isa = host()
     if v.itemsize == 1 and v.lanes <= SHORT:
         return _of_codes(v, order, isa.short_shuffle)
+    if v.itemsize == 2 and v.lanes == lanes_of("float32"):
+        return _of_wide(v, permute(v.of("float32"), order))
     if v.itemsize != 4 or v.lanes != lanes_of(v.dtype):
         return _in_memory(v, order)
     name = isa.permute
@@ -59,6 +61,21 @@ def _of_lanes(v: Vector, order: Any, name: str) -> Permute:
             low, high = (v.call(name, floats, each, order) for each in (low, high))
             mixed = builder.select(second, high, low)
         return v.value(builder.select(there, builder.bitcast(mixed, v.type), v.zero().value))
+
+    return permuted
+
+
+def _of_wide(v: Vector, wide: Permute) -> Permute:
+    """A permutation of items of 2 bytes as the lower halves of float32."""
+    builder, floats = v.builder, v.of("float32")
+    words = ir.VectorType(I32, v.lanes)
+
+    def widened(x: Lanes) -> Lanes:
+        return floats.value(builder.bitcast(builder.zext(x.value, words), floats.type))
+
+    def permuted(x: Lanes, y: Lanes) -> Lanes:
+        found = builder.bitcast(wide(widened(x), widened(y)).value, words)
+        return v.value(builder.trunc(found, v.type))
 
     return permuted
 

@@ -28,6 +28,8 @@ _PLANES: Final = ("sum_reduce", "max_reduce", "min_reduce")
 _REDUCES: Final = ("max_pool", "box", *_PLANES)
 """The same, for operands that are larger than the result."""
 _MAXIMA: Final = "max_pool"
+_OPERANDS: Final = 3
+"""Operands of a convolution before those of its expression."""
 
 
 @dataclass(frozen=True)
@@ -90,10 +92,23 @@ class HalfStorage:
             return value.type.dims == op.output.type.dims
         if op not in self.products and not self.computes(op):
             return False
-        epilogue = tile_epilogue(op) if is_blocked_convolution(op) else None
-        if epilogue is not None and residual_of(op, epilogue) is value:
+        if is_blocked_convolution(op) and self._residual(op) is value:
             return places <= {0, op.inputs.index(value, 1)}
         return places <= {0}
+
+    def needs_rounded_result(self, op: Op, value: Value) -> bool:
+        """Whether the kernel of `op` reads `value` rounded only if it rounds its result."""
+        if self.combines(op):
+            return True
+        convolves = is_blocked_convolution(op) and tile_epilogue(op) is None
+        return convolves and value in op.inputs[_OPERANDS:]
+
+    def _residual(self, op: Op) -> Value | None:
+        """The operand of a convolution that its kernel adds, or gives a function of the sums."""
+        epilogue = tile_epilogue(op)
+        if epilogue is not None:
+            return residual_of(op, epilogue)
+        return op.inputs[_OPERANDS] if len(op.inputs) > _OPERANDS and self.rounds(op) else None
 
     def is_only_added(self, op: Op, value: Value) -> bool:
         """Whether `op` reads `value` as a residual alone."""
@@ -115,10 +130,13 @@ class HalfStorage:
     def _rounds_function(self, op: Op, whole: bool) -> bool:
         """Whether a convolution applies a function to its sums in registers, and rounds it.
 
-        `whole`: whether all blocks are whole, or padding becomes zero; that of others must stay so.
+        The function may have a further operand with the shape of the result.  `whole`: whether all
+        blocks are whole, or padding becomes zero; that of others must stay so.
         """
         expression: Expression = op.attributes["expression"]
-        if self.kernels.block or len(expression.inputs) > 1 or len(expression.results) > 1:
+        dims = op.output.type.dims
+        others = [v.type.dims == dims for v in op.inputs[_OPERANDS:]]
+        if self.kernels.block or others not in ([], [True]) or len(expression.results) > 1:
             return False
         known = (DType.FLOAT32, DType.BOOL)
         if any(step.dtype not in known or step.op == "remainder" for step in expression.steps):
@@ -127,8 +145,8 @@ class HalfStorage:
 
 
 def _keeps_zero(expression: Expression) -> bool:
-    """Whether a function of one number maps zero to zero."""
-    zero = np.zeros(())
+    """Whether a function of numbers maps zeros to zero."""
+    zeros = [np.zeros(())] * len(expression.inputs)
     with np.errstate(all="ignore"):
-        (result,) = evaluate_expression(expression, [zero], [TensorType(DType.FLOAT32, ())])
+        (result,) = evaluate_expression(expression, zeros, [TensorType(DType.FLOAT32, ())])
     return not result.any()

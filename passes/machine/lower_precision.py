@@ -108,8 +108,10 @@ class _Rounding:
     def _reads_rounded(self, op: Op, value: Value) -> bool:
         if self._moves_rounded(op) or self._storage.reduces_planes(op):
             return True
-        if self._storage.combines(op):
-            return op.output in self._only_rounded and self._storage.reads(op, value)
+        if self._storage.needs_rounded_result(op, value) and not self._only_rounded.issuperset(
+            op.outputs
+        ):
+            return False
         return self._storage.reads(op, value)
 
     def _moves_rounded(self, op: Op) -> bool:

@@ -70,11 +70,13 @@ def simple_epilogue_of(op: Op) -> SimpleEpilogue | None:
 
 def read_register_epilogue(lower: Lowering, op: Op) -> RegisterEpilogue:
     """The register epilogue of a fused convolution; the identity if tiles cannot apply it."""
-    epilogue = simple_epilogue_of(op) or SimpleEpilogue()
-    residual = None
-    if epilogue.residual is not None:
-        residual = read_blocked(lower, op.inputs[2 + epilogue.residual])
-    accumulator = op.attributes["expression"].inputs[0]
+    expression, simple = op.attributes["expression"], simple_epilogue_of(op)
+    epilogue = simple or SimpleEpilogue()
+    operand = epilogue.residual
+    if simple is None and op.output.type.dtype.is_half and len(expression.inputs) > 1:
+        operand = 1  # of a function, see `read_form`
+    residual = None if operand is None else read_blocked(lower, op.inputs[2 + operand])
+    accumulator = expression.inputs[0]
     with np.errstate(over="ignore"):  # a bound beyond the type is infinite
         low, high = np.array([epilogue.low, epilogue.high], accumulator.numpy).tolist()
     return RegisterEpilogue(residual, low, high, accumulator)

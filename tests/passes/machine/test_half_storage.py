@@ -69,6 +69,8 @@ def excitation(s: Sketch) -> None:
         z = silu(s, s.conv(z, squeezed, 1, 1))
         z = s.op("sigmoid", s.conv(z, 32, 1, 1))
         x = s.op("add", small(s, s.conv(s.op("mul", y, z), 32, 1, 1)), x)
+    x = s.op("add", x, silu(s, small(s, s.conv(x, 32, 3, 3))))
+    x = s.op("add", x, silu(s, small(s, s.conv(x, 32, 3, 3, groups=32))))
     # these functions of zero are not zero, and the last block of the first is partial
     x = s.op("sigmoid", small(s, s.conv(x, 20, 3, 3)))
     x = s.op("sigmoid", small(s, s.conv(s.conv(x, 32, 1, 1), 32, 3, 3, groups=32)))
@@ -102,6 +104,7 @@ def pyramid(s: Sketch) -> None:
     x = small(s, s.conv(x, 64, 3, 3))
     low = s.pool(x, "max_pool", 2, stride=2, before=0, after=0)
     low = s.op("add", small(s, s.conv(low, 64, 3, 3)), low)
+    low = s.op("add", silu(s, small(s, s.conv(low, 64, 3, 3))), low)
     parts = [s.op("relu", s.conv(low, 32, 2, 2, stride=2, operation="deconv"))]
     parts.append(s.op("nearest_upsample", low, factor=(2, 2)))
     parts.append(s.op("multilinear_upsample", low, factor=(2, 2), border="replicate"))
