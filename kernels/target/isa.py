@@ -99,7 +99,7 @@ class Isa(NamedTuple):
         """LLVM's names of the features that optional fields need."""
         return [
             extension.feature
-            for extension in _EXTENSIONS
+            for extension in EXTENSIONS
             if extension.row == self.name and getattr(self, extension.field) == extension.intrinsic
         ]
 
@@ -207,16 +207,16 @@ class _Extension(NamedTuple):
     intrinsic: str
 
 
-_MATRICES: Final = {"matrix_dot": "amx-bf16", "matrix_byte_dot": "amx-int8"}
+MATRICES: Final = {"matrix_dot": "amx-bf16", "matrix_byte_dot": "amx-int8"}
 """Fields for matrix registers, which Linux may refuse, and their features."""
-_EXTENSIONS: Final = (
+EXTENSIONS: Final = (
     _Extension("x86-64-v3", "avxvnni", "byte_dot", "llvm.x86.avx512.vpdpbusd.256"),
     _Extension("x86-64-v4-256", "avx512vnni", "byte_dot", "llvm.x86.avx512.vpdpbusd.256"),
     _Extension("x86-64-v4-256", "avx512bf16", "bfloat16_dot", "llvm.x86.avx512bf16.dpbf16ps.256"),
     _Extension("x86-64-v4", "avx512vnni", "byte_dot", "llvm.x86.avx512.vpdpbusd.512"),
     _Extension("x86-64-v4", "avx512bf16", "bfloat16_dot", "llvm.x86.avx512bf16.dpbf16ps.512"),
-    _Extension("x86-64-v4", _MATRICES["matrix_dot"], "matrix_dot", "tdpbf16ps"),
-    _Extension("x86-64-v4", _MATRICES["matrix_byte_dot"], "matrix_byte_dot", "tdpbusd"),
+    _Extension("x86-64-v4", MATRICES["matrix_dot"], "matrix_dot", "tdpbf16ps"),
+    _Extension("x86-64-v4", MATRICES["matrix_byte_dot"], "matrix_byte_dot", "tdpbusd"),
     _Extension("aarch64", "dotprod", "byte_dot", "llvm.aarch64.neon.sdot.v4i32.v16i8"),
     _Extension("aarch64", "bf16", "bfloat16_dot", "llvm.aarch64.neon.bfdot.v4f32.v8bf16"),
 )
@@ -243,7 +243,7 @@ def variants(row: Isa) -> dict[str, Isa]:
     Processors with `halves` are those of AMD since Zen 4, which have `bfloat16_dot`.
     """
     rows, name, extended = {row.name: row}, row.name, row
-    for extension in _EXTENSIONS:
+    for extension in EXTENSIONS:
         if extension.row == row.name:
             extended = _with(extended, extension)
             name = f"{name}+{extension.feature}"
@@ -294,8 +294,8 @@ def host() -> Isa:
     extended = _extended(row)
     slower = [] if halves or row is AARCH64 else ["bfloat16_dot"]
     # A field that this module reads would be part of the keys of all kernels.
-    matrices = not set(_MATRICES.values()).isdisjoint(extended.extensions)
-    refused = _MATRICES if matrices and not grants_matrices() else ()
+    matrices = not set(MATRICES.values()).isdisjoint(extended.extensions)
+    refused = MATRICES if matrices and not grants_matrices() else ()
     return extended._replace(
         cpu=NATIVE,
         halves=halves,
@@ -362,7 +362,7 @@ def _features(row: Isa) -> set[str]:
 def _extended(row: Isa) -> Isa:
     """The row with the extensions of this machine."""
     features = _features(row)
-    for extension in _EXTENSIONS:
+    for extension in EXTENSIONS:
         if extension.row == row.name and extension.feature in features:
             row = _with(row, extension)
     return row

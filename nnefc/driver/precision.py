@@ -45,11 +45,12 @@ def warn_of_stored_precision(precision: str) -> None:
 
 def warn_of_targets(config: CompileConfig, targets: Sequence[str]) -> None:
     """Warn if code for other processors is float32 although `config` wants less precision."""
-    from nnefc.kernels.target.isa import NATIVE, row_of
+    from nnefc.kernels.target.isa import NATIVE
+    from nnefc.kernels.target.target_name import target_row
 
     if config.precision == "float32":
         return
-    rows = {name: row_of(name) for name in targets if name != NATIVE}
+    rows = {name: target_row(name) for name in targets if name != NATIVE}
     wide = [name for name, row in rows.items() if not (row.bfloat16_dot or row.matrix_dot)]
     if wide:
         names = ", ".join(wide)

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, Generic, TypeVar, cast
 
 from nnefc.driver.precision import warn_of_targets
 from nnefc.formats.files import reason
-from nnefc.kernels.target.isa import BUILD, NATIVE, row_of
+from nnefc.kernels.target.isa import BUILD, NATIVE
+from nnefc.kernels.target.target_name import target_name
 from nnefc.support.errors import NnefError
 
 if TYPE_CHECKING:
@@ -35,16 +36,17 @@ B = TypeVar("B")
 
 
 def check_targets(targets: Sequence[str]) -> list[str]:
-    """Targets without repetitions; raises NnefError `input/option` for unknown targets."""
+    """The full names of targets, without repetitions.
+
+    Raises NnefError `input/option` for unknown targets.
+    """
     value: object = targets
     if isinstance(value, str) or not isinstance(value, Sequence) or not value:
         raise NnefError.of(
             "input/option", f"targets are {value!r}, expected a list of at least one"
         )
-    for name in targets:
-        if name != NATIVE:
-            row_of(str(name))
-    return list(dict.fromkeys(map(str, targets)))
+    names = map(str, targets)
+    return list(dict.fromkeys(name if name == NATIVE else target_name(name) for name in names))
 
 
 @dataclass(frozen=True, slots=True)

@@ -162,10 +162,8 @@ def _targets(planner: PlanMaker) -> Sequence[str]:
     """The targets of a loaded file, or this processor."""
     if not isinstance(planner, StoredPlanner):
         return native_target()
-    native, names = native_target(), [str(each["isa"]) for each in planner.artifact.targets]
-    processors = [str(each["cpu"]) for each in planner.artifact.targets]
-    every = [native[0] if cpu else name for name, cpu in zip(names, processors, strict=True)]
-    return every or native
+    native, infos = native_target(), planner.artifact.target_infos()
+    return [native[0] if info.cpu else info.name for info in infos] or native
 
 
 def _no_shapes(planner: PlanMaker, fixed: Shapes) -> NnefError:

@@ -136,8 +136,16 @@ def common_words(
         "spins": SPINS,
         "inputs": len(interface.inputs),
         "outputs": len(interface.outputs),
-        "texts": [data.add(f"{text}\0".encode(), 1) for text in (*STATUS.values(), UNKNOWN_STATUS)],
+        "texts": [data.add(f"{text}\0".encode(), 1) for text in _texts(build)],
     }
+
+
+def _texts(build: CodeBuild) -> list[str]:
+    """The messages of a model; that of a wrong processor names the extensions it needs."""
+    texts = dict(STATUS)
+    if build.extensions:
+        texts["PROCESSOR"] += f" ({build.isa} with {', '.join(build.extensions)})"
+    return [*texts.values(), UNKNOWN_STATUS]
 
 
 def object_of(

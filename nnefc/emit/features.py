@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from nnefc.kernels.embedded.model_layout import FEATURE_WORDS
@@ -38,6 +39,16 @@ _V2: Final = "cx16 lahf_lm popcnt pni sse4_1 sse4_2 ssse3"
 _V3: Final = f"{_V2} avx avx2 bmi1 bmi2 f16c fma abm movbe"
 _V4: Final = f"{_V3} avx512f avx512bw avx512cd avx512dq avx512vl"
 LEVELS: Final = {"x86-64-v2": _V2, "x86-64-v3": _V3, "x86-64-v4": _V4, "x86-64-v4-256": _V4}
+_OPTIONAL: Final = {
+    "avxvnni": {"avx_vnni"},
+    "avx512vnni": {"avx512_vnni"},
+    "avx512bf16": {"avx512_bf16"},
+    "amx-bf16": {"amx_bf16", "amx_tile"},
+    "amx-int8": {"amx_int8", "amx_tile"},
+}
+"""Linux's names of the features that extensions of x86-64 need."""
+_CAPABILITIES: Final = {"dotprod": (0, 20), "bf16": (1, 14)}
+"""The word and the bit of extensions of aarch64: HWCAP_ASIMDDP and HWCAP2_BF16."""
 _HWCAP, _HWCAP2 = 16, 26
 
 
@@ -47,13 +58,21 @@ def required_features(build: CodeBuild) -> list[int]:
     Code for this processor may use all of its features that compilers use.
     """
     if TABLE[build.isa].triple.startswith("aarch64"):
-        words = _hardware_capabilities() if build.cpu else []
+        words = _hardware_capabilities() if build.cpu else _capabilities_of(build.extensions)
         return words + [0] * (FEATURE_WORDS - len(words))
     names = set(LEVELS[build.isa].split())
+    for extension in build.extensions:
+        names |= _OPTIONAL[extension]
     if build.cpu:
         names |= set(described().get("flags", "").split())
     words = [sum(1 << bit for name, bit in row.items() if name in names) for row in _BITS]
     return [*words, sum(bits for name, bits in _SAVED.items() if name in names)]
+
+
+def _capabilities_of(extensions: Sequence[str]) -> list[int]:
+    """Linux's feature words (AT_HWCAP, AT_HWCAP2) with the bits of extensions."""
+    bits = [_CAPABILITIES[extension] for extension in extensions]
+    return [sum(1 << bit for word, bit in bits if word == each) for each in range(2)]
 
 
 def _hardware_capabilities() -> list[int]:

@@ -123,7 +123,7 @@ def _write(
         if not embedded.has_weights:
             weights.unlink()
         (folder / f"{interface.name}.o").write_bytes(embedded.object)
-        about = f"code for {build.isa}{', this processor' if build.cpu else ''}"
+        about = f"code for {build.target}{', this processor' if build.cpu else ''}"
         _text(folder / f"{interface.name}.h", header(interface, about, embedded.has_weights))
         examples = {
             "main.c": main_program(interface, embedded.has_weights),

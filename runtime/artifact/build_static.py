@@ -60,6 +60,8 @@ class CodeBuild:
 
     isa: str
     """A row of `kernels.target.isa.TABLE`."""
+    extensions: tuple[str, ...]
+    """The optional extensions of the row that it needs; empty for one processor."""
     cpu: str
     """`kernels.target.processor.identity` of the processor it is for; empty: any with this row."""
     interface: str
@@ -68,6 +70,11 @@ class CodeBuild:
     native: tuple[Image, ...]
     """The images of `runtime.compile.support_code.SUPPORT_MODULES`, in order."""
     constants: tuple[Constant, ...]
+
+    @property
+    def target(self) -> str:
+        """The instruction set with its extensions."""
+        return "+".join((self.isa, *self.extensions))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,6 +103,7 @@ def build(
     symbols = code.image.symbols
     return TargetBuild(
         isa=code.isa,
+        extensions=code.extensions,
         cpu=code.cpu,
         interface=code.interface,
         image=code.image,
@@ -116,6 +124,7 @@ def build_code(
     codes = object_codes([*kernels, *(f for each in functions for f in each)], progress)
     return CodeBuild(
         isa=row.name,
+        extensions=() if row.cpu == NATIVE else tuple(row.extensions),
         cpu=identity() if row.cpu == NATIVE else "",
         interface=support_code.abi_digest(),
         image=link(codes[: len(kernels)]),

@@ -79,13 +79,14 @@ class ArtifactReader:
     def best_target(self) -> int | None:
         """The number of the best target for this processor; None if no target runs here."""
         rows = [row.name for row in executable()]
-        best_rank: tuple[int, bool] | None = None
+        best_rank: tuple[int, bool, int] | None = None
         best: int | None = None
         with self.reading():
             for number, target in enumerate(self.targets):
                 if _obstacle(target):
                     continue
-                rank = (-rows.index(target["isa"]), bool(target["cpu"]))
+                extensions = len(_extensions(target))
+                rank = (-rows.index(target["isa"]), bool(target["cpu"]), extensions)
                 if best_rank is None or rank > best_rank:
                     best_rank, best = rank, number
         return best
@@ -98,6 +99,7 @@ class ArtifactReader:
             return [
                 TargetInfo(
                     isa=str(target["isa"]),
+                    extensions=_extensions(target),
                     cpu=str(target["cpu"]),
                     code_bytes=sum(
                         self.head(piece).size
@@ -120,8 +122,10 @@ class ArtifactReader:
             message = f"its code is of {OTHER_VERSION} ({self.version})"
             hint = "save the model again with this version"
         else:
-            names = ", ".join(dict.fromkeys(info.isa for info in infos)) or "none"
-            message = f"there is no code for this processor ({host().name}), only {names}"
+            names = ", ".join(dict.fromkeys(info.name for info in infos)) or "none"
+            lacking = dict.fromkeys(each for t in self.targets for each in _missing(t))
+            here = f"{host().name} without {', '.join(lacking)}" if lacking else host().name
+            message = f"there is no code for this processor ({here}), only {names}"
             option = wording("targets=", "nnefc compile --target")
             hint = f"save the model with this target too ({option})"
         return Diagnostic("artifact/target", message, Place(self.file.name), hint=hint)
@@ -270,7 +274,24 @@ def _obstacle(target: Facts) -> str:
         return "other instructions"
     if target["cpu"] and not (host().cpu == NATIVE and target["cpu"] == identity()):
         return "another processor"
+    if missing := _missing(target):
+        return f"it lacks {', '.join(missing)}"
     return "" if target["interface"] == support_code.abi_digest() else OTHER_VERSION
+
+
+def _extensions(target: Facts) -> tuple[str, ...]:
+    """The optional extensions that the code of a target needs."""
+    return tuple(map(str, target.get("extensions", ())))
+
+
+def _missing(target: Facts) -> list[str]:
+    """The extensions of a target that this process lacks, if it executes the row."""
+    extensions = _extensions(target)
+    if not extensions or target["isa"] not in [row.name for row in executable()]:
+        return []
+    from nnefc.kernels.target.target_name import missing_extensions
+
+    return missing_extensions(str(target["isa"]), extensions)
 
 
 def _indices(row: Sequence[Any] | None) -> IndexOperand | None:

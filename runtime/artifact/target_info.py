@@ -9,6 +9,8 @@ class TargetInfo(NamedTuple):
     """The code for one instruction set, for people."""
 
     isa: str
+    extensions: tuple[str, ...]
+    """Optional extensions of the instruction set that the code needs."""
     cpu: str
     """The processor it was compiled for; empty: any with this instruction set."""
     code_bytes: int
@@ -18,3 +20,8 @@ class TargetInfo(NamedTuple):
     launches: int
     obstacle: str
     """Why this process cannot run it; empty: it can."""
+
+    @property
+    def name(self) -> str:
+        """The instruction set with its extensions."""
+        return "+".join((self.isa, *self.extensions))

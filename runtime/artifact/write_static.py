@@ -99,6 +99,7 @@ def code_facts(writer: Writer, build: CodeBuild, stored: StoredArrays) -> dict[s
     """The manifest's entries for code and constants."""
     return {
         "isa": build.isa,
+        "extensions": build.extensions,
         "cpu": build.cpu,
         "interface": build.interface,
         "code": writer.head(build.image.code),

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,6 @@ import onnx
 import pytest
 
 import nnefc
-from nnefc.driver import targets
-from nnefc.kernels.target.isa import AARCH64, variants
 from tests.helpers.artifacts.c_programs import run_main
 from tests.helpers.artifacts.emulated import emulated_program, needs_emulator
 from tests.helpers.onnx.quantized_networks import Network
@@ -54,20 +53,21 @@ def network() -> tuple[Any, tuple[int, ...]]:
 
 @pytest.mark.slow
 @needs_emulator
-def test_quantized_networks_have_the_same_bits(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_quantized_networks_have_the_same_bits(tmp_path: Path) -> None:
     document, shape = network()
     onnx.save(document, tmp_path / "net.onnx")
     model = nnefc.compile(tmp_path / "net.onnx", strict_quantization=True)
     x = (np.random.default_rng(4).normal(0, 60, shape).round() * UNIT).astype(np.float32)
     want = np.asarray(model(x))
     assert len(np.unique(want)) > 50
-    rows = variants(AARCH64)
-    monkeypatch.setattr(targets, "row_of", rows.__getitem__)
     for target, cpu in (("aarch64", "cortex-a53"), ("aarch64+dotprod", "max")):
         folder = tmp_path / target
         model.emit_c(folder, name="net", target=target)
         emulated_program(folder, "net", cpu)
         (got,) = run_main(folder / "example", 1, [x], [want])
         np.testing.assert_array_equal(got, want, target)
+    emulated_program(tmp_path / "aarch64+dotprod", "net", "cortex-a53")
+    program = tmp_path / "aarch64+dotprod" / "example"
+    done = subprocess.run([program, "-t", "1"], cwd=program.parent, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "compiled for (aarch64 with dotprod)" in done.stderr

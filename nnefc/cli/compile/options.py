@@ -33,8 +33,8 @@ Targets = Annotated[
         "--target",
         metavar="NAME[,NAME...]",
         help="Instruction sets to generate code for, such as x86-64-v3 or aarch64 (default: "
-        "native, this processor with all its features); repeatable. Weights are packed for the "
-        "first one.",
+        "native, this processor with all its features), with extensions as in aarch64+dotprod or "
+        "x86-64-v4+vnni+amx; repeatable. Weights are packed for the first one.",
         autocompletion=complete_targets,
     ),
 ]

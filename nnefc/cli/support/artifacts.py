@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 def complete_targets(incomplete: str) -> list[str]:
     """Shell completions of a comma-separated list of targets."""
-    from nnefc.kernels.target.isa import NATIVE, TABLE
+    from nnefc.kernels.target.target_name import completed
 
-    before, comma, _ = incomplete.rpartition(",")
+    before, comma, begun = incomplete.rpartition(",")
     chosen = before.split(",")
-    return [f"{before}{comma}{name}" for name in (NATIVE, *TABLE) if name not in chosen]
+    return [f"{before}{comma}{name}" for name in completed(begun) if name not in chosen]
 
 
 def check_output(output: Path | None, targets: Sequence[str] | None) -> list[str]:
@@ -128,6 +128,7 @@ def file_facts(artifact: Artifact | DynamicArtifact) -> dict[str, Any]:
         "targets": [
             {
                 "isa": target.isa,
+                "extensions": target.extensions,
                 "cpu": _processor(target.cpu),
                 "code_bytes": target.code_bytes,
                 "constant_bytes": target.constant_bytes,
@@ -150,7 +151,7 @@ def print_targets(out: Console, targets: Sequence[Mapping[str, Any]]) -> None:
     for target in targets:
         fits = "used" if target["chosen"] else "yes" if target["fits"] else "no: "
         view.add_row(
-            target["isa"],
+            "+".join((target["isa"], *target["extensions"])),
             target["cpu"] or "any",
             size(target["code_bytes"]),
             size(target["constant_bytes"]),
