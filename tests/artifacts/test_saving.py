@@ -6,6 +6,7 @@ import itertools
 import json
 import multiprocessing
 import pickle
+import re
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -17,7 +18,8 @@ import pytest
 
 import nnefc
 from nnefc.kernels.convolution import direct
-from nnefc.kernels.target.isa import host
+from nnefc.kernels.target import target_name
+from nnefc.kernels.target.isa import host, row_of, variants
 from nnefc.runtime.artifact.artifact_file import open_file
 from nnefc.runtime.artifact.artifact_file_writer import with_changes
 from nnefc.runtime.artifact.read_static import Artifact
@@ -200,6 +202,25 @@ def test_a_file_may_hold_code_for_several_processors(tmp_path: Path, document: s
         assert python(_ALONE, *names, NNEFC_CACHE=cache, NNEFC_ISA="x86-64-v2") == "[]\n"
         for x, y in zip(np.load(tmp_path / "out.npz").values(), expected, strict=True):
             np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-4 * abs(y).max())
+
+
+def test_code_with_extensions_needs_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, (plain, name, *_) = tmp_path / "net.nnefc", variants(row_of(host().name))
+    extension = name.partition("+")[2]
+    model = compiled(tmp_path, TINY)
+    model.save(path, targets=[name, plain])
+    artifact = Artifact(open_file(path))
+    assert [each.name for each in artifact.target_infos()] == [name, plain]
+    for available, best, obstacle in (({extension}, 0, ""), (set(), 1, f"it lacks {extension}")):
+        for features in ("x86_features", "arm_features"):
+            monkeypatch.setattr(target_name, features, partial(set, available))
+        assert artifact.best_target() == best
+        assert artifact.target_infos()[0].obstacle == obstacle
+    model.save(path, targets=[name])
+    said = f"\\({host().name} without {extension}\\), only {re.escape(name)}: compiling it now"
+    with pytest.warns(NnefWarning, match=said):
+        loaded = nnefc.load(path)
+    same(results(loaded), results(model))
 
 
 def test_a_failed_write_leaves_the_file_unchanged(tmp_path: Path) -> None:
