@@ -232,6 +232,14 @@ def tflite(random: Random) -> bytes:
     return next(mutations(random.choice(_tflite_models()), seed, 1))
 
 
+def tflite_operators(random: Random) -> bytes:
+    """A model of one operator with damaged bytes."""
+    from tests.fuzz.tflite_seeds import operator_models
+    from tests.helpers.tflite.hostile import mutations
+
+    return next(mutations(random.choice(operator_models()), random.randrange(1 << 30), 1))
+
+
 def use_tflite(content: bytes) -> None:
     """Import; what is valid is a right graph."""
     from nnefc.frontends.tflite.read_model import source_of_content
@@ -243,11 +251,35 @@ def use_tflite(content: bytes) -> None:
     assert verify(source.graph({})) == []
 
 
+def nnpackage(random: Random) -> bytes:
+    """An archive of a package: its manifest, one of its models or its bytes are damaged."""
+    from tests.fuzz.tflite_seeds import package
+
+    return package(random)
+
+
+def use_nnpackage(content: bytes) -> None:
+    """Import; what is valid is a right graph."""
+    from nnefc.formats.nnpackage.package_files import is_nnpackage
+    from nnefc.frontends.tflite.read_package import read_package
+    from nnefc.ir.verify import verify
+    from nnefc.support.errors import Diagnostics
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "net.zip"
+        path.write_bytes(content)
+        if is_nnpackage(path):
+            source = read_package(path, replace(LIMITS, tensor_bytes=1 << 24), Diagnostics())
+            assert verify(source.graph({})) == []
+
+
 KINDS: dict[str, tuple[Callable[[Random], bytes], Callable[[bytes], None]]] = {
     "document": (document, use_document),
     "onnx": (onnx, use_onnx),
     "tensor": (tensor, use_tensor),
     "tflite": (tflite, use_tflite),
+    "tflite_operators": (tflite_operators, use_tflite),
+    "nnpackage": (nnpackage, use_nnpackage),
     "archive": (archive, use_archive),
     "quantization": (quantization, use_quantization),
     "tract": (tract, use_tract),

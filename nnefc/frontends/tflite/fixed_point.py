@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError
 from nnefc.frontends.tflite.operators.activations import BOUNDS
 from nnefc.frontends.tflite.tensors import dtype_of
 from nnefc.ir import DType
+
+_FAR: Final = 1e9
+"""Beyond all codes."""
 
 
 def int32(number: object) -> KnownTensor:
@@ -101,10 +104,15 @@ def require_same_scale(what: str, x: Tensor, y: Tensor) -> None:
         raise OperatorError("tflite/quantization", message)
 
 
-def quantize_multiplier(real: float) -> tuple[int, int]:
-    """A multiplier below 2**31 and a shift with real = multiplier / 2**31 * 2**shift, rounded."""
+def require_factor(real: float) -> None:
+    """Raise OperatorError unless codes can be scaled by a factor."""
     if not 0 <= real < 2.0**30:
         raise OperatorError("tflite/quantization", f"the factor {real} of a requantization")
+
+
+def quantize_multiplier(real: float) -> tuple[int, int]:
+    """A multiplier below 2**31 and a shift with real = multiplier / 2**31 * 2**shift, rounded."""
+    require_factor(real)
     fraction, shift = math.frexp(real)
     multiplier = math.floor(fraction * 2.0**31 + 0.5)
     if multiplier == 1 << 31:
@@ -203,9 +211,11 @@ def codes_between(tensor: Tensor, low: float, high: float) -> tuple[int, int]:
     """The smallest and largest code of reals from `low` to `high`; raises OperatorError."""
     limits = _limits(tensor)
     scale, zero = np.float32(scale_of(tensor)), zero_of(tensor)
+    with np.errstate(over="ignore"):
+        reals = np.clip(np.array([low, high], np.float32) / scale, -_FAR, _FAR)
     ends = [
-        default if math.isinf(real) else zero + rounded_away(float(np.float32(real) / scale))
-        for real, default in ((low, limits.min), (high, limits.max))
+        default if math.isinf(end) else zero + rounded_away(float(real))
+        for end, real, default in zip((low, high), reals, (limits.min, limits.max), strict=True)
     ]
     return max(ends[0], int(limits.min)), min(ends[1], int(limits.max))
 

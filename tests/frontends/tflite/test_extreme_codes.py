@@ -64,6 +64,15 @@ def binary(name: str, *zeros: int) -> Case:
     return Case(name, inputs, [((40, 9), I16)], options, values, 2, given)
 
 
+BEYOND = {0: codes(1e30), 1: codes(1e30), 2: codes(1e-30)}
+"""Scales whose quotients float32 does not have."""
+
+
+def joined() -> Case:
+    x = RNG.integers(-128, 128, (2, 3)).astype(np.int8)
+    return Case("CONCATENATION", [x, x], [((4, 3), I8)], "ConcatenationOptions", {}, 1, BEYOND)
+
+
 def softmax() -> Case:
     given = {0: codes(0.001), 1: codes(2.0**-15)}
     return Case("SOFTMAX", [items()], [((), I16)], "SoftmaxOptions", {"beta": 1}, 3, given)
@@ -116,6 +125,8 @@ def test_infinite_limits_of_cells_are_those_of_litert(projection: bool) -> None:
         ),
         (lstm.layer(clip=math.nan), "the limits nan and nan"),
         (softmax(), "input has rank 0"),
+        (replace(binary("MUL", 0, 0, 0), codes=BEYOND), "the factor inf of a requantization"),
+        (joined(), "the factor inf of a requantization"),
     ],
 )
 def test_errors_name_the_operator(case: Case, message: str) -> None:

@@ -140,7 +140,8 @@ def mul(
         *(centered(make, *pair) for pair in zip(aligned(make, x, y), tensors, strict=True)),
     )
     first, second, result = (np.float32(scale_of(each)) for each in (*tensors, output))
-    factor = float(first * second / result)
+    with np.errstate(all="ignore"):
+        factor = float(first * second / result)
     scaled = rescaled(make, products, [factor])
     return as_codes(make, scaled, output, fused_activation_function)
 
@@ -210,8 +211,10 @@ def leaky_relu(make: OpBuilder, input: Operand, *, alpha: float, node: Node) -> 
     assert source is not None
     x = centered(make, input, source)
     scale, result = (np.float32(scale_of(each)) for each in (source, node.output))
-    below = rescaled(make, x, [float(np.float32(scale * np.float32(alpha)) / result)])
-    y = make("select", make("ge", x, int32(0)), rescaled(make, x, [float(scale / result)]), below)
+    with np.errstate(all="ignore"):
+        factors = [float(each * scale / result) for each in np.array([1, alpha], np.float32)]
+    scaled = (rescaled(make, x, [each]) for each in factors)
+    y = make("select", make("ge", x, int32(0)), *scaled)
     return as_codes(make, y, node.output)
 
 

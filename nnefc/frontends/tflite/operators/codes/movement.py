@@ -10,7 +10,13 @@ from nnefc.formats.tflite.model import Tensor
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operators.indices import gather
 from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError, scalar
-from nnefc.frontends.tflite.fixed_point import int32, same_scale, scale_of, zero_of
+from nnefc.frontends.tflite.fixed_point import (
+    int32,
+    require_factor,
+    same_scale,
+    scale_of,
+    zero_of,
+)
 from nnefc.frontends.tflite.operators.movement import concatenated, padding_pairs
 from nnefc.frontends.tflite.registry import CODES, WIDE_CODES, Node, operator
 from nnefc.frontends.tflite.tensors import dtype_of
@@ -39,7 +45,9 @@ def _in_scale_of(make: OpBuilder, x: Operand, source: Tensor, target: Tensor) ->
     dtype = dtype_of(source)
     limits = np.iinfo(dtype.numpy)
     codes = np.arange(limits.min, limits.max + 1, dtype=np.float32)
-    scale = np.float32(scale_of(source)) * (np.float32(1) / np.float32(scale_of(target)))
+    with np.errstate(all="ignore"):
+        scale = np.float32(scale_of(source)) * (np.float32(1) / np.float32(scale_of(target)))
+    require_factor(float(scale))
     offset = -np.float32(zero_of(source)) * scale
     reals = (codes * scale + offset).astype(np.float64)
     rounded = np.copysign(np.floor(np.abs(reals) + 0.5), reals) + zero_of(target)
