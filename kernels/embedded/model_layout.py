@@ -53,7 +53,7 @@ MAGIC: Final = b"nnefc weights 1\n"
 
 MODEL: Final = Layout(
     f"weights:{HEADER_WORDS} features:{FEATURE_WORDS} cpuid xgetbv "
-    "alone together work futex setaffinity getaffinity gettid spins "
+    "alone together work futex setaffinity getaffinity gettid yield spins "
     "block first_constant constants constant_table first_state states state_table "
     "first_input inputs outputs arena launches launch_count params parallel "
     "symbols parameters sessions session_table patterns pattern_table registers own_params "
@@ -98,6 +98,7 @@ MODEL: Final = Layout(
     MODEL_SETAFFINITY,
     MODEL_GETAFFINITY,
     MODEL_GETTID,
+    MODEL_YIELD,
     MODEL_SPINS,
     BLOCK,
     FIRST_CONSTANT,

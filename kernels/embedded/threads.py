@@ -12,6 +12,7 @@ from nnefc.kernels.embedded.model_layout import (
     MODEL_GETTID,
     MODEL_SETAFFINITY,
     MODEL_SPINS,
+    MODEL_YIELD,
     NO_THREADS,
     OK,
     PARALLEL,
@@ -35,6 +36,7 @@ from nnefc.kernels.executor.team_state import (
     SYSCALL,
     WAKE,
     WORKERS,
+    YIELD,
 )
 from nnefc.kernels.vector.memory import LOAD, STORE, acquire, exchange, fetch_add, helper
 
@@ -73,6 +75,7 @@ def start_threads(net: int, code: int, data: int, wanted: int):
     _store(team + SETAFFINITY, _load(data + MODEL_SETAFFINITY))
     _store(team + GETAFFINITY, _load(data + MODEL_GETAFFINITY))
     _store(team + GETTID, _load(data + MODEL_GETTID))
+    _store(team + YIELD, _load(data + MODEL_YIELD))
     # Workers block all signals, so that the program's own threads receive them.
     for i in range(0, MASK_BYTES, 8):
         _store(net + BLOCKED + i, _ALL)

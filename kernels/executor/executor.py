@@ -25,7 +25,7 @@ as another run, whose launches have new sequence numbers.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from nnefc.kernels.abi import (
     BASE_CODE,
@@ -83,6 +83,7 @@ from nnefc.kernels.executor.team_state import (
     WAKE,
     WORKER_STATUS,
     WORKERS,
+    YIELD,
 )
 from nnefc.kernels.vector.memory import (
     LOAD,
@@ -97,6 +98,9 @@ from nnefc.kernels.vector.memory import (
     pause,
     system_call,
 )
+
+YIELDS: Final = 1000
+"""How often a worker yields during a run before it sleeps: about 200 us."""
 
 _load, _store = LOAD["int64"], STORE["int64"]
 
@@ -254,6 +258,12 @@ def _left(ticket: int):
 
 
 @helper
+def _is_running(team: int):
+    """Whether a run is in progress, so that more tiles are likely."""
+    return acquire(team + TICKET) >> 2 * TILE_BITS != acquire(team + FINISHED)
+
+
+@helper
 def _publish(team: int, sequence: int, first: int, end: int):
     tiles = end - first
     exchange(team + TICKET, _ticket(sequence, first, end))
@@ -341,28 +351,39 @@ def run_together(team: int, launches: int, count: int, bases: int) -> None:
 
 
 def work(team: int) -> int:
-    """The main function of a worker: take tiles, spin, then sleep, until STOP."""
+    """The main function of a worker: take tiles, spin, then sleep, until STOP.
+
+    During a run it yields its processor before it sleeps: waking a thread takes longer than most
+    launches of one tile, and without other threads there a yield returns at once.
+    """
     libc = _load(team + SYSCALL)
     thread = system_call(libc, _load(team + GETTID), 0, 0, 0)
     worker = _load(team + WORKERS)  # they start one by one
     _store(team + TIDS + 8 * worker, thread)
     fetch_add(team + WORKERS, 1)
     back = 1 - worker % 2
-    spins = 0
+    spins = waits = 0
     while acquire(team + STOP) == 0:
         if _take(team, back) != 0:
-            spins = 0
+            spins = waits = 0
             continue
-        pause()
-        spins += 1
-        if spins > _load(team + SPINS):
-            word = acquire(team + WAKE)
-            exchange(team + WORKER_STATUS + 8 * worker, ASLEEP)
-            fetch_add(team + SLEEPERS, 1)
-            if _left(acquire(team + TICKET)) == 0 and acquire(team + STOP) == 0:
-                system_call(libc, _load(team + FUTEX), team + WAKE, FUTEX_WAIT, word & 0xFFFFFFFF)
-            _awake(team, worker)
-            spins = 0
+        if _is_running(team):
+            spins, waits = 0, waits + 1
+        else:
+            spins, waits = spins + 1, 0
+        if spins <= _load(team + SPINS) and waits <= _load(team + SPINS):
+            pause()
+            continue
+        if 0 < waits <= _load(team + SPINS) + YIELDS:
+            system_call(libc, _load(team + YIELD), 0, 0, 0)
+            continue
+        word = acquire(team + WAKE)
+        exchange(team + WORKER_STATUS + 8 * worker, ASLEEP)
+        fetch_add(team + SLEEPERS, 1)
+        if _left(acquire(team + TICKET)) == 0 and acquire(team + STOP) == 0:
+            system_call(libc, _load(team + FUTEX), team + WAKE, FUTEX_WAIT, word & 0xFFFFFFFF)
+        _awake(team, worker)
+        spins = waits = 0
     return 0
 
 

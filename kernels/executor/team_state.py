@@ -32,7 +32,7 @@ FIRST: Final = 536
 STOP: Final = 640
 """Workers return if this is not 0."""
 SPINS: Final = 648
-"""Number of polls for work before a thread sleeps."""
+"""Number of polls for work before a thread sleeps, or yields if a run is in progress."""
 SYSCALL: Final = 656
 GETCPU: Final = 664
 """Addresses of `syscall` and `sched_getcpu` in the C library."""
@@ -40,8 +40,9 @@ FUTEX: Final = 672
 SETAFFINITY: Final = 680
 GETAFFINITY: Final = 688
 GETTID: Final = 696
+YIELD: Final = 704
 """System call numbers."""
-WORKERS: Final = 704
+WORKERS: Final = 712
 """Number of workers that have registered."""
 TIDS: Final = 768
 """Thread id of each worker."""

@@ -39,6 +39,9 @@ _PAGE: Final = 4096
 _BASELINES: Final = {"x86_64": X86_64_V2, "aarch64": AARCH64}
 """Instruction sets of the functions of C programs, which check the processor's features."""
 
+_SYSTEM_CALLS: Final = "futex", "setaffinity", "getaffinity", "gettid", "yield"
+"""Words of `MODEL` with the numbers of `SYSTEM_CALLS`."""
+
 # Instructions that LLVM IR lacks: CPUID(leaf, subleaf, result), XGETBV(result).
 _CPUID: Final = bytes.fromhex(
     "53"  # push rbx
@@ -132,7 +135,7 @@ def common_words(
     """Fields of `MODEL` that do not depend on the plan."""
     return {
         "features": required_features(build),
-        **dict(zip(("futex", "setaffinity", "getaffinity", "gettid"), SYSTEM_CALLS[machine])),
+        **dict(zip(_SYSTEM_CALLS, SYSTEM_CALLS[machine])),
         "spins": SPINS,
         "inputs": len(interface.inputs),
         "outputs": len(interface.outputs),

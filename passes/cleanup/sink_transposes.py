@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
-from nnefc.ir import Attribute, Graph, Op, TensorType, Value
+from nnefc.ir import Attribute, Graph, Op, Shape, TensorType, Value
 from nnefc.ops.standard.reshape_transpose import permutation
 from nnefc.ops.tools.table import traits_of
 from nnefc.passes.analysis.known_data import KnownValues, constant_op
@@ -33,7 +31,8 @@ class SinkTransposes:
 
     Transposes move behind operations with a permute rule (`Traits.permuted`): element-wise ones,
     concatenations, reductions, softmax, padding and slices.  All operands must be transposed in the
-    same way or known; known ones are transposed at compile time.
+    same way, or known, or vectors of an element-wise operation: known ones are transposed at
+    compile time, and vectors, such as factors of channels, are reshaped.
     """
 
     name: ClassVar[str] = "sink_transposes"
@@ -148,11 +147,24 @@ def _is_movable(value: Value, op: Op, order: tuple[int, ...], known: KnownValues
     """Whether `value` is available before the transpose by `order` without computing anything."""
     if _order(value) == order:
         return True
-    return is_elementwise(op) and (value.type.rank == 0 or value in known)
+    return is_elementwise(op) and (
+        value.type.rank == 0 or value in known or _is_reshape(value.type.dims, order)
+    )
+
+
+def _is_reshape(dims: Shape, order: tuple[int, ...]) -> bool:
+    """Whether undoing the transpose by `order` moves extents of 1 only, and no items."""
+    padded = dims + (1,) * (len(order) - len(dims))
+    large = [axis for axis in _inverse(order) if padded[axis] != 1]
+    return large == sorted(large)
+
+
+def _inverse(order: tuple[int, ...]) -> list[int]:
+    return sorted(range(len(order)), key=order.__getitem__)
 
 
 def _moved(graph: Graph, value: Value, op: Op, order: tuple[int, ...], known: KnownValues) -> Value:
-    """`value` before the transpose by `order`; constants are inserted before `op`."""
+    """`value` before the transpose by `order`; constants and reshapes are inserted before `op`."""
     if _order(value) == order:
         assert value.op is not None
         return value.op.inputs[0]
@@ -165,6 +177,9 @@ def _moved(graph: Graph, value: Value, op: Op, order: tuple[int, ...], known: Kn
     if number is not None:
         return graph.insert(splat_op(type_, number, op.location), op).output
     items = known.items(value)
-    assert items is not None
-    moved = items.reshape(dims).transpose(np.argsort(order))
+    if items is None:
+        attributes: dict[str, Attribute] = {"axis_start": 0, "axis_count": -1, "shape": type_.dims}
+        reshape = Op("reshape", [value], attributes, [type_], (), op.location)
+        return graph.insert(reshape, op).output
+    moved = items.reshape(dims).transpose(_inverse(order))
     return graph.insert(constant_op(moved, type_, op.location), op).output

@@ -24,8 +24,8 @@ from nnefc.runtime.compile import support_code
 from nnefc.runtime.compile.executable_memory import ExecutableImage
 from nnefc.runtime.machine.resources import usable_cpus
 
-SYSTEM_CALLS = {"x86_64": (202, 203, 204, 186), "aarch64": (98, 122, 123, 178)}
-"""Numbers of futex, sched_setaffinity, sched_getaffinity and gettid."""
+SYSTEM_CALLS = {"x86_64": (202, 203, 204, 186, 24), "aarch64": (98, 122, 123, 178, 124)}
+"""Numbers of futex, sched_setaffinity, sched_getaffinity, gettid and sched_yield."""
 SPINS = 2000
 """Polls before a thread sleeps: about 30 us, longer than the gap between two launches."""
 _teams: weakref.WeakSet[Team]
@@ -91,7 +91,7 @@ class Team:
         self._put(state.SPINS, self._spins)
         self._put(state.SYSCALL, _function_address(libc.syscall))
         self._put(state.GETCPU, _function_address(libc.sched_getcpu))
-        offsets = state.FUTEX, state.SETAFFINITY, state.GETAFFINITY, state.GETTID
+        offsets = state.FUTEX, state.SETAFFINITY, state.GETAFFINITY, state.GETTID, state.YIELD
         for offset, number in zip(offsets, SYSTEM_CALLS[platform.machine()]):
             self._put(offset, number)
         for _ in range(self.threads - 1):
