@@ -32,6 +32,7 @@ from nnefc.kernels.vector.item_types import BITS
 from nnefc.kernels.vector.lane_builder import Loop
 from nnefc.kernels.vector.lanes import Lanes, shuffle
 from nnefc.kernels.vector.llvm_types import I8, I64, memory_type
+from nnefc.kernels.vector.quick_halves import quick
 from nnefc.kernels.vector.vector_builder import Vector
 from nnefc.kernels.vector.vector_kernel import address, load_word
 
@@ -57,6 +58,7 @@ class Loops:
         self._expression = expression
         self._pattern = pattern
         self._lanes = lanes(expression)
+        self._quick = quick if pattern.quick else None
         self._types = expression.types
         self._inputs = len(expression.inputs)
         self._outputs = len(expression.results)
@@ -215,7 +217,7 @@ class Loops:
         ]
         for j, (column, mask) in enumerate(zip(columns, masks)):
             given = [vectors[j] for vectors in operands]
-            results = emit(vector, self._expression, given, self._libm)
+            results = emit(vector, self._expression, given, self._libm, self._quick)
             for result, pointer in zip(results, row.outputs):
                 size = BITS[result.dtype] // 8
                 offset = b.mul(column, I64(size))

@@ -29,7 +29,8 @@ def emit(
     """Emit all steps of an expression for vectors of its inputs; returns its results.
 
     `libm`: address of the table of the C library, an LLVM word; required if the expression
-    `calls_library`.  `quick` is asked for operations first, if all results are bfloat16.
+    `calls_library`.  `quick` is asked first: for conversions, and if all results are bfloat16, for
+    functions.
     """
     rounds = all(expression.types[result] == "bfloat16" for result in expression.results)
     values = list(inputs)
@@ -44,7 +45,8 @@ def emit(
         if len(values) in whole:
             values.append(truncated(values[operands[0]], dtype))
             continue
-        found = quick(op, values[operands[0]], dtype) if quick and rounds else None
+        asked = quick if rounds or op == "cast" else None
+        found = asked(op, values[operands[0]], dtype) if asked else None
         if found is not None:
             values.append(found)
             continue

@@ -79,6 +79,7 @@ def lower(
     dynamic_shapes: bool = False,
     check_indices: bool = True,
     strict: bool = False,
+    halves: bool = False,
 ) -> Program:
     """The launches that compute a graph, or all of its stages.
 
@@ -97,6 +98,7 @@ def lower(
     `dynamic_shapes`: programs for other shapes follow, and should use the same kernels.
     `check_indices`: the program fails for indices out of range.
     `strict`: sums are as accurate as those of float32.
+    `halves`: the graph is rounded to bfloat16, in which subnormal numbers count as zero.
     """
     load_lowerings()
     stages = [single_stage(graph)] if isinstance(graph, Graph) else graph
@@ -116,6 +118,7 @@ def lower(
         dynamic_shapes,
         check_indices,
         strict,
+        halves,
         release,
     )
     for stage in stages:

@@ -102,6 +102,8 @@ class ProgramContext:
     """Launches record indices out of range, so that the call fails."""
     strict: bool = False
     """Sums are as accurate as those of float32."""
+    halves: bool = False
+    """The graph is rounded to bfloat16: subnormal numbers count as zero."""
     release: Callable[[], None] | None = None
     """Called after reading much data whose pages need not stay in memory."""
 
@@ -122,6 +124,7 @@ class Lowering:
         self.dynamic_shapes = program_context.dynamic_shapes
         self.check_indices = program_context.check_indices
         self.strict = program_context.strict
+        self.halves = program_context.halves
         self.release = program_context.release
         self._program_context = program_context
         self._constants = program_context.constants

@@ -12,10 +12,12 @@ import numpy as np
 import pytest
 from scipy import special
 
+from nnefc.driver.precision import half_kernels
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.vector import quick_halves
 from nnefc.kernels.vector.conversion import convert
 from nnefc.kernels.vector.lanes import Lanes
+from nnefc.options.compile_config import CompileConfig
 from tests.helpers.kernels.compiled_op import Array
 from tests.kernels.vector.test_expression_argument import ulps
 from tests.kernels.vector.test_math import mapped
@@ -64,6 +66,10 @@ def test_ends(name: str) -> None:
     assert abs(got).max(where=~np.isnan(got), initial=0) <= 1
 
 
+@pytest.mark.skipif(
+    half_kernels(CompileConfig(1, precision="bfloat16")) is None,
+    reason="the processor has no such conversions",
+)
 def test_conversions_round_to_nearest() -> None:
     def there_and_back(x: Lanes) -> Lanes:
         return convert(quick_halves.narrow(x), "float32")
