@@ -123,8 +123,7 @@ def lower_prepared(
         halves=halves,
     )
     split = SplitBatch(Costs.of_machine(cache, shared_team(threads).threads))
-    codes = DType(host().codes)
-    machine = for_machine(block, choose, codes, halves)
+    machine = for_machine(block, choose, DType(host().codes), halves)
     phases = (*machine, *for_batch(split, choose))
     stages = run_pipeline(graph, phases, hook=hook, done=len(passes_of(DEFAULT)))
     del graph  # stages refer to the data they need
