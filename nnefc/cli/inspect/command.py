@@ -66,6 +66,9 @@ def inspect(
 
     For an ONNX model, also the versions of its operators, its producer and its symbols.
 
+    For a TensorFlow Lite model or an nnpackage, also the signatures and the metadata, with the
+    labels of outputs.
+
     For an artifact, also its digest, targets, sizes, and the variables that the graph updates. The
     operations are those after the passes. None of its code runs.
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from nnefc.cli.inspect.extents import shape_facts, shape_text
 from nnefc.cli.support.printing import print_table, table
+from nnefc.formats.files import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from nnefc.frontends.common.graph_source import GraphSource
     from nnefc.frontends.common.symbolic_graph import SymbolicGraph
+
+_LABELS: Final = 5
+"""Labels that are shown; --json has all."""
 
 
 def describe_source(source: GraphSource, sample: SymbolicGraph) -> dict[str, Any]:
@@ -68,9 +72,44 @@ def print_tflite(out: Console, facts: Mapping[str, Any]) -> None:
     out.print(f"format  TensorFlow Lite{by}", markup=False)
     if "package" in facts:
         out.print(f"package {', '.join(facts['package'])}", markup=False)
-    if facts["signatures"]:
-        out.print(f"signature {', '.join(facts['signatures'])}", markup=False)
+    for each in facts["signatures"]:
+        ends = (", ".join(map(printable, each[side])) for side in ("inputs", "outputs"))
+        out.print(f"signature {printable(each['key'])}: {' -> '.join(ends)}", markup=False)
+    for each in facts["metadata"]:
+        _print_metadata(out, each)
     _print_symbols(out, facts)
+
+
+def _print_metadata(out: Console, facts: Mapping[str, Any]) -> None:
+    """Print what the metadata of a model say about it."""
+    lines: list[tuple[str, str]] = []
+    if facts["min_runtime_version"]:
+        lines.append(("runtime", f"version {facts['min_runtime_version']} or later"))
+    lines += [
+        (key, facts[key])
+        for key in ("name", "version", "description", "author", "license")
+        if facts.get(key)
+    ]
+    for side in ("inputs", "outputs"):
+        for each in facts.get(side, ()):
+            said = ". ".join(filter(None, (each["content"], each["description"])))
+            lines.append((side[:-1], f"{each['name']}: {said}" if said else each["name"]))
+            lines += [("labels", line) for line in _labels(each["files"], facts["labels"])]
+    lines += [("fault", each) for each in facts["faults"]]
+    if lines:
+        out.print(f"metadata of {facts['file']}", markup=False)
+    for key, text in lines:
+        out.print(f"  {key:11} {printable(text)}", markup=False)
+
+
+def _labels(
+    files: Sequence[Mapping[str, Any]], labels: Mapping[str, Sequence[str]]
+) -> Iterator[str]:
+    """A line for each file with the labels of a tensor."""
+    for name in (each["name"] for each in files if each["name"] in labels):
+        lines = labels[name]
+        more = ", ..." if len(lines) > _LABELS else ""
+        yield f"{len(lines):,} in {name}: {', '.join(lines[:_LABELS])}{more}"
 
 
 def print_tract(out: Console, facts: Mapping[str, Any]) -> None:

@@ -8,7 +8,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
 from nnefc.formats.archives.spool import Spool
 from nnefc.formats.archives.streams import (
@@ -37,7 +37,7 @@ from nnefc.support.limits import Limits, how_to_raise
 _SMALL = 64 << 20
 """Unpacked bytes that are allowed at any compression ratio."""
 
-_CORRUPT = (
+CORRUPT: Final = (
     OSError,
     EOFError,
     zlib.error,
@@ -50,6 +50,7 @@ _CORRUPT = (
     OverflowError,
     MemoryError,
 )
+"""What libraries raise for a damaged archive."""
 
 Content = bytes | bytearray | memoryview
 
@@ -151,7 +152,7 @@ def open_compressed_tar(
         report(file.tell(), packed, name)
         try:
             return inflated.read(size)
-        except _CORRUPT as error:
+        except CORRUPT as error:
             raise _corrupt(Place(archive), error) from None
 
     stream = InflatedStream(read, archive, packed, most)
@@ -200,7 +201,7 @@ def open_zip(file: BinaryIO, archive: str, limits: Limits) -> ArchiveMembers:
     try:
         opened = zipfile.ZipFile(file)
         entries = opened.infolist()
-    except _CORRUPT as error:
+    except CORRUPT as error:
         raise _corrupt(place, error) from None
     if len(entries) > limits.archive_members:
         raise NnefError.of(
@@ -230,7 +231,7 @@ def open_zip(file: BinaryIO, archive: str, limits: Limits) -> ArchiveMembers:
             with opened.open(entry) as member:
                 content = read_pieces(member.read, entry.file_size)
                 more = member.read(1)
-        except _CORRUPT as error:
+        except CORRUPT as error:
             raise _corrupt(Place(f"{archive}/{printable(path)}"), error) from None
         if len(content) != entry.file_size or more:
             raise NnefError.of(

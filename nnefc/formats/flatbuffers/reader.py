@@ -108,21 +108,23 @@ class TableReader:
 
         `before`: the fields before it; one of them has the type of a union.
         """
+        if not offset:
+            return field.missing
         at = table + offset
         match field.kind:
             case Kind.SCALAR:
-                return self._scalar(at, field.type) if offset else field.default
+                return self._scalar(at, field.type)
             case Kind.STRING:
-                return self._string(self._follow(at)) if offset else ""
+                return self._string(self._follow(at))
             case Kind.SCALARS:
-                return self._scalars(self._follow(at), field.type) if offset else ()
+                return self._scalars(self._follow(at), field.type)
             case Kind.TABLE:
-                return self._table(self._follow(at), field.type, depth + 1) if offset else None
+                return self._table(self._follow(at), field.type, depth + 1)
             case Kind.TABLES:
-                return self._vector_of(self._follow(at), field.type, depth) if offset else ()
+                return self._vector_of(self._follow(at), field.type, depth)
             case Kind.UNION:
                 number: int = before[f"{field.name}_type"]
-                return self._union(at, field.type, number, depth) if offset and number else None
+                return self._union(at, field.type, number, depth) if number else field.missing
 
     def _union(self, at: int, union: str, number: int, depth: int) -> tuple[str, dict[str, Any]]:
         """The name and the fields of the table of a union."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Final
+from typing import Any, Final
 
 SCALARS: Final = {
     "bool": "?",
@@ -51,6 +51,19 @@ class Field:
     type: str
     """A scalar type as a code of `struct`, or the name of a table or of a union."""
     default: int | float | bool = 0
+
+    @property
+    def missing(self) -> Any:
+        """The value of the field in a table without it."""
+        match self.kind:
+            case Kind.SCALAR:
+                return self.default
+            case Kind.STRING:
+                return ""
+            case Kind.SCALARS | Kind.TABLES:
+                return ()
+            case _:
+                return None
 
 
 @dataclass(frozen=True, slots=True)

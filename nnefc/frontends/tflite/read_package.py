@@ -27,18 +27,24 @@ class PackageSource(TfliteSource):
     def __init__(
         self,
         model: Model,
+        models: Mapping[str, Model],
         texts: Mapping[str, bytes | memoryview],
         limits: Limits,
         shapes: Mapping[str, Sequence[int]] | None = None,
     ) -> None:
-        """`texts`: the manifest, and the models that are used, by path in the package."""
+        """`models`: those of `texts`, which has the manifest besides, by path in the package."""
         super().__init__(model, b"", limits, shapes)
+        self._models = models
         self._texts = texts
 
     def with_symbols(self, values: Mapping[str, int]) -> PackageSource:
         """A source of the same network; extents have no symbols."""
         del values
-        return PackageSource(self.model, self._texts, self.limits, self._shapes)
+        return PackageSource(self.model, self._models, self._texts, self.limits, self._shapes)
+
+    def models(self) -> Sequence[tuple[Model, memoryview]]:
+        """The models of the package that are used, and their files."""
+        return [(model, memoryview(self._texts[path])) for path, model in self._models.items()]
 
     def files(self) -> SourceFiles:
         """The manifest and the models, and the shapes of inputs that replace their own."""
@@ -48,8 +54,7 @@ class PackageSource(TfliteSource):
 
     def description(self) -> dict[str, Any]:
         """As that of a model, with the models of the package."""
-        models = [path for path in self._texts if path != MANIFEST]
-        return {**super().description(), "package": models}
+        return {**super().description(), "package": list(self._models)}
 
 
 def read_package(
@@ -105,7 +110,7 @@ def _source(
     shapes: Mapping[str, Sequence[int]] | None,
 ) -> PackageSource:
     """The source of the models in `texts`; `names`: of these models in messages."""
-    models: list[Model] = []
+    models: dict[str, Model] = {}
     for i, path in enumerate(manifest.models):
         if path not in texts:
             continue
@@ -113,16 +118,17 @@ def _source(
         if manifest.types:
             _check_type(manifest, i, bytes(content[4:8]), diagnostics)
         try:
-            models.append(read_model_bytes(content, names[path], limits, Diagnostics()))
-            check_operators(models[-1], diagnostics)
+            models[path] = read_model_bytes(content, names[path], limits, Diagnostics())
+            check_operators(models[path], diagnostics)
         except NnefError as error:  # those of all models are reported
             for each in error.errors:
                 diagnostics.add(each)
     diagnostics.raise_errors()
-    joined = models[0]
+    joined = next(iter(models.values()))
     if manifest.is_connected:
-        joined = join_models(models, manifest, name, diagnostics)
-    return PackageSource(joined, texts, limits, shapes)
+        every = [models[path] for path in manifest.models]
+        joined = join_models(every, manifest, name, diagnostics)
+    return PackageSource(joined, models, texts, limits, shapes)
 
 
 def _check_type(

@@ -222,7 +222,7 @@ def _options(registered: Operator, node: Node) -> dict[str, Any]:
     if table and table != registered.options:
         message = f"it has {table}, not {registered.options}"
         raise OperatorError("tflite/arguments", message)
-    defaults = {each.name: each.default for each in schema().tables[registered.options]}
+    defaults = {each.name: each.missing for each in schema().tables[registered.options]}
     filled = {**defaults, **node.operator.options}
     return {name: filled[name] for name in wanted}
 

@@ -88,19 +88,37 @@ class TfliteSource(SymbolicSource):
         texts = {CONTENT: bytes(self._content), SHAPES: json.dumps(self._shapes).encode()}
         return SourceFiles(self.model.file, texts, {}, None, {}, self.limits, "tflite")
 
+    def models(self) -> Sequence[tuple[Model, memoryview]]:
+        """The models of the network and their files."""
+        return [(self.model, memoryview(self._content))]
+
     def declared_outputs(self) -> list[DeclaredOutput]:
         """Empty: with other shapes of inputs, outputs have other shapes than the file says."""
         return []
 
     def description(self) -> dict[str, Any]:
-        """The description, the operators and the signatures."""
+        """The description, the operators, the signatures and the metadata."""
+        from nnefc.formats.tflite.metadata import describe_metadata
+
         main = self.model.subgraphs[0]
+        metadata = [
+            {"file": model.file, **describe_metadata(model, content)}
+            for model, content in self.models()
+        ]
         return {
             "dialect": "tflite",
             "description": self.model.description,
             "operators": sorted({f"{each.full_name} {each.version}" for each in main.operators}),
-            "signatures": [each.key for each in self.model.signatures],
-            "metadata": list(self.model.metadata),
+            "signatures": [
+                {
+                    "key": each.key,
+                    "subgraph": each.subgraph,
+                    "inputs": list(each.inputs.values()),
+                    "outputs": list(each.outputs.values()),
+                }
+                for each in self.model.signatures
+            ],
+            "metadata": metadata,
             "symbols": self.signature.all_symbols,
         }
 

@@ -7,6 +7,7 @@ import numpy as np
 from nnefc.formats.tflite.model import Tensor
 from nnefc.frontends.common.graph_states import GraphStates, PriorState
 from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError
+from nnefc.frontends.tflite.fixed_point import zero_of
 from nnefc.frontends.tflite.tensors import dtype_of
 
 
@@ -25,5 +26,5 @@ def prior_value(
             raise OperatorError("input/state", message)
         return before, before.value
     codes = tensor.quantization
-    start = codes.zero_point[0] if codes is not None and codes.zero_point else 0
+    start = 0 if codes is None or not codes.scale or not dtype.is_integer else zero_of(tensor)
     return None, KnownTensor(np.full(tensor.shape, start, dtype.numpy), dtype)

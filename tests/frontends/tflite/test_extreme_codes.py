@@ -126,6 +126,7 @@ def test_infinite_limits_of_cells_are_those_of_litert(projection: bool) -> None:
         (lstm.layer(clip=math.nan), "the limits nan and nan"),
         (softmax(), "input has rank 0"),
         (replace(binary("MUL", 0, 0, 0), codes=BEYOND), "the factor inf of a requantization"),
+        (replace(lstm.layer(), codes={**lstm.layer().codes, 13: codes(0.01, 200)}), "point 200 of"),
         (joined(), "the factor inf of a requantization"),
     ],
 )

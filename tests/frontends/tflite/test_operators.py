@@ -233,6 +233,7 @@ REDUCTIONS = [
 ]
 MOVEMENT = [
     Case("SQUEEZE", [reals(1, 3, 1)], [real(3, 1)], "SqueezeOptions", {"squeeze_dims": (0,)}),
+    Case("SQUEEZE", [reals(1, 3, 1)], [real(3)]),
     Case("RESHAPE", [reals(2, 6)], [real(3, 4)], "ReshapeOptions", {"new_shape": (3, -1)}),
     Case("UNPACK", [reals(2, 3)], [real(2)] * 3, "UnpackOptions", {"num": 3, "axis": 1}),
     Case(
