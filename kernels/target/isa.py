@@ -78,6 +78,10 @@ class Isa(NamedTuple):
     byte_dot: str = ""
     """Intrinsic that adds groups of four products of bytes to 32 bits, or empty.  It is an optional
     extension, which `host` and `variants` set."""
+    byte_squares: str = ""
+    """Intrinsic that multiplies two rows of eight codes with two columns of int8 and adds the
+    products to 2 x 2 sums of 32 bits, or empty.  It is an optional extension, which `host` and
+    `variants` set."""
     bfloat16_dot: str = ""
     """Intrinsic that adds pairs of products of bfloat16 to float32, or empty.  It is an optional
     extension, which `variants` sets, and `host` where it is faster than products of float32.  On
@@ -219,6 +223,7 @@ EXTENSIONS: Final = (
     _Extension("x86-64-v4", MATRICES["matrix_byte_dot"], "matrix_byte_dot", "tdpbusd"),
     _Extension("aarch64", "dotprod", "byte_dot", "llvm.aarch64.neon.sdot.v4i32.v16i8"),
     _Extension("aarch64", "bf16", "bfloat16_dot", "llvm.aarch64.neon.bfdot.v4f32.v8bf16"),
+    _Extension("aarch64", "i8mm", "byte_squares", "llvm.aarch64.neon.smmla.v4i32.v16i8"),
 )
 """By row; a processor with one of them has those before it."""
 BUILD: Final = "build:"

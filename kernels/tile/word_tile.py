@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from nnefc.kernels.tile.dot_squares import add_squares, exchanged
 from nnefc.kernels.tile.register_tile import TileEmitter, each_size
 from nnefc.kernels.vector.dot_words import WordDot
 from nnefc.kernels.vector.lane_builder import lanes_of
@@ -58,6 +59,37 @@ class _WordTile(TileEmitter):
     dot: WordDot
     plane: Any
     """Bytes from plane to plane of B, an LLVM word."""
+
+    def products(self, depth, a, a_row, a_step, b, b_row, starts=None, ahead=None):
+        """As of `TileEmitter`; pairs of words of pairs of rows by `dot_squares`, if it is there."""
+        name = getattr(self.dot, "squares", "")
+        if not name or self.height == 1 or starts is None:
+            return super().products(depth, a, a_row, a_step, b, b_row, starts, ahead)
+        v, builder = self.v, self.v.builder
+        offsets = [builder.mul(a_row, v.word(i)) for i in range(self.height)]
+        even = builder.and_(depth, v.word(-2))
+        starts = exchanged(starts, self.width)
+        with v.loop(0, even, 2, [*starts, a, b]) as turn:
+            *values, at_a, at_b = turn.values
+            if ahead is not None:
+                for i in range(2):
+                    index = builder.add(turn.index, v.word(i))
+                    v.prefetch(v.at(ahead[0], builder.mul(index, ahead[1])))
+            values = self._squares(name, values, [v.at(at_a, x) for x in offsets], at_b)
+            turn.next = [*values, v.at(at_a, 2 * v.itemsize), v.at(at_b, builder.add(b_row, b_row))]
+        *values, at_a, at_b = turn.values
+        values = exchanged(values, self.width)
+        with v.loop(even, depth, 1, values) as turn:
+            turn.next = self._step(turn.values, at_a, offsets, at_b)
+        return turn.values
+
+    def _squares(self, name, values, rows, at_b):
+        """Add the products of two columns of words of A and two rows of words of B."""
+        v = self.v
+        below = v.at(at_b, self.plane)
+        places = [v.nbytes * j for j in range(self.width)]
+        words = [(v.load(at_b, place), v.load(below, place)) for place in places]
+        return add_squares(v, name, values, rows, words, self.dot)
 
     def _step(self, values, at_a, offsets, at_b):
         """Add the products of a column of words of A and a row of words of B."""

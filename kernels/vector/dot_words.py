@@ -77,7 +77,7 @@ def word_dot() -> WordDot:
     """The fastest exact products of this machine."""
     isa = host()
     if isa.byte_dot:
-        return DotInstruction(isa.byte_dot)
+        return DotInstruction(isa.byte_dot, isa.byte_squares)
     return _Pairs(isa.pair_products) if isa.pair_products else _Products()
 
 
@@ -101,6 +101,8 @@ class DotInstruction:
     """One instruction that adds four products of bytes."""
 
     name: str
+    squares: str = ""
+    """The instruction of `kernels.tile.dot_squares` for pairs of rows, or empty."""
     sums: str = "int32"
     weights: str = "int8"
     planes: int = 1

@@ -51,6 +51,7 @@ _OPTIONAL: Final = (
     "halves",
     "byte_dot",
     "byte_permute",
+    "byte_squares",
     "bfloat16_dot",
     "matrix_dot",
     "matrix_byte_dot",

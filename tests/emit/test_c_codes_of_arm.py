@@ -18,6 +18,9 @@ from tests.helpers.artifacts.emulated import emulated_program, needs_emulator
 from tests.helpers.onnx.quantized_networks import Network
 
 UNIT = 0.02
+TARGETS = ("aarch64", "cortex-a53"), ("aarch64+dotprod", "neoverse-n1"), ("aarch64+i8mm", "max")
+SIZES = (13, 20, 21), (2, 8, 4), (8, 28, 24), (1, 12, 9)
+"""Rows, depths and columns of products: odd numbers of rows and of words of the depth, and even."""
 
 
 def network() -> tuple[Any, tuple[int, ...]]:
@@ -60,7 +63,7 @@ def test_quantized_networks_have_the_same_bits(tmp_path: Path) -> None:
     x = (np.random.default_rng(4).normal(0, 60, shape).round() * UNIT).astype(np.float32)
     want = np.asarray(model(x))
     assert len(np.unique(want)) > 50
-    for target, cpu in (("aarch64", "cortex-a53"), ("aarch64+dotprod", "max")):
+    for target, cpu in TARGETS:
         folder = tmp_path / target
         model.emit_c(folder, name="net", target=target)
         emulated_program(folder, "net", cpu)
@@ -71,3 +74,26 @@ def test_quantized_networks_have_the_same_bits(tmp_path: Path) -> None:
     done = subprocess.run([program, "-t", "1"], cwd=program.parent, capture_output=True, text=True)
     assert done.returncode == 1
     assert "compiled for (aarch64 with dotprod)" in done.stderr
+
+
+@pytest.mark.slow
+@needs_emulator
+def test_products_are_exact(tmp_path: Path) -> None:
+    inputs, outputs, nodes = list[str](), list[str](), list[str]()
+    for i, (m, k, n) in enumerate(SIZES):
+        inputs += [f"int8[{m},{k}] a{i}", f"int8[{k},{n}] b{i}"]
+        outputs.append(f"int32[{m},{n}] y{i}")
+        nodes.append(f"y{i} = MatMulInteger(a{i}, b{i})")
+    graph = f"g ({', '.join(inputs)}) => ({', '.join(outputs)}) {{ {' '.join(nodes)} }}"
+    document = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> {graph}')
+    onnx.save(document, tmp_path / "net.onnx")
+    random = np.random.default_rng(2)
+    shapes = [shape for m, k, n in SIZES for shape in ((m, k), (k, n))]
+    x = [random.integers(-128, 127, shape, np.int8, endpoint=True) for shape in shapes]
+    pairs = zip(x[::2], x[1::2], strict=True)
+    want = [(a.astype(np.int64) @ b).astype(np.int32) for a, b in pairs]
+    model = nnefc.compile(tmp_path / "net.onnx")
+    model.emit_c(tmp_path / "c", name="net", target="aarch64+i8mm")
+    program = emulated_program(tmp_path / "c", "net")
+    for got, each in zip(run_main(program, 1, x, want), want, strict=True):
+        np.testing.assert_array_equal(got, each)

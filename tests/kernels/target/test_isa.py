@@ -114,6 +114,7 @@ def test_variants_have_the_optional_fields_of_processors() -> None:
         "aarch64",
         "aarch64+dotprod",
         "aarch64+dotprod+bf16",
+        "aarch64+dotprod+bf16+i8mm",
     ]
 
 

@@ -26,6 +26,7 @@ from nnefc.support.errors import NnefError
         ("x86-64-v4+amx+vnni", "x86-64-v4+avx512vnni+avx512bf16+amx-bf16+amx-int8"),
         ("aarch64+dotprod", "aarch64+dotprod"),
         ("aarch64+bf16+dotprod", "aarch64+dotprod+bf16"),
+        ("aarch64+i8mm", "aarch64+dotprod+bf16+i8mm"),
     ],
 )
 def test_names_are_completed_by_the_extensions_that_they_include(text: str, name: str) -> None:
