@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from nnefc.cli.compare.deviation import Deviation
-    from nnefc.emit.convert.converted import Converted
+    from nnefc.emit.convert.converted import Converted, End
     from nnefc.frontends.common.graph_source import GraphSource, Shapes
     from nnefc.ir import Graph
     from nnefc.options.import_config import ImportConfig
@@ -138,17 +138,22 @@ def _check_graphs(
     arrays = {v.name: random_array(v.type, seed, v.name) for v in graph.inputs}
 
     def both(given: Mapping[str, Array]) -> list[list[Array]]:
-        converted_inputs = [
-            (given[ours.name].astype(theirs.type.dtype.numpy), theirs.name)
-            for ours, theirs in zip(graph.inputs, other.inputs, strict=True)
-        ]
-        ours = models[0].run(given)
-        theirs = models[1].run({name: array for array, name in converted_inputs})
-        return [_cut(graph, ours), _cut(other, theirs)]
+        converted_inputs = {
+            theirs.name: _as_written(given[ours.name], end).astype(theirs.type.dtype.numpy)
+            for ours, theirs, end in zip(graph.inputs, other.inputs, converted.inputs, strict=True)
+        }
+        ours = _cut(graph, models[0].run(given))
+        theirs = _cut(other, models[1].run(converted_inputs))
+        return [list(map(_as_written, ours, converted.results)), theirs]
 
     expected, found = with_valid_indices(both, arrays, list(arrays))
     names = [end.name for end in converted.results]
     return Check([compare(*each) for each in zip(names, found, expected, strict=True)])
+
+
+def _as_written(array: Array, end: End) -> Array:
+    """An input or a result of the model as the file has it: reals instead of codes."""
+    return array if end.codes is None else end.codes.reals(array)
 
 
 def _cut(graph: Graph, results: Mapping[str, Array]) -> list[Array]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, cast
+from typing import TYPE_CHECKING, Annotated, Final, TypeGuard, cast
 
 import typer
 
@@ -24,6 +24,7 @@ from nnefc.cli.support.options import (
 )
 from nnefc.cli.support.outputs import refuse_own_input
 from nnefc.cli.support.printing import print_json, progress
+from nnefc.formats.paths import is_tflite
 from nnefc.support.errors import Diagnostic, Place
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from nnefc.emit.convert.onnx.model import OnnxModel
     from nnefc.emit.convert.tract_model import To as Language
     from nnefc.frontends.common.graph_source import GraphSource
+    from nnefc.frontends.tflite.source import TfliteSource
     from nnefc.ir import Graph
     from nnefc.options.import_config import ImportConfig
     from nnefc.support.progress import Progress
@@ -219,12 +221,28 @@ def _converted(
 
         source = read(model, config, sources=True)
         with naming_file(model), reported(config.diagnostics()) as diagnostics:
+            if _is_tflite(source):
+                from nnefc.emit.convert.tflite_model import tflite_onnx_model
+
+                return source, tflite_onnx_model(source, config.shapes, diagnostics)
             return source, onnx_model_of(source, config.shapes, diagnostics)
     from nnefc.emit.convert.tract_model import document_of
 
-    if to == "nnef":
+    if to == "nnef" and not is_tflite(model):
         source = load(model, config, "NNEF 1.0.2 has no symbols")
     else:
         source = read(model, config, sources=True)
     with naming_file(model), reported(config.diagnostics()) as diagnostics:
+        if _is_tflite(source):
+            from nnefc.emit.convert.tflite_model import tflite_document
+
+            language = cast("Language", to)
+            return source, tflite_document(source, config.shapes, language, diagnostics)
         return source, document_of(source, config.shapes, cast("Language", to), diagnostics)
+
+
+def _is_tflite(source: Graph | GraphSource) -> TypeGuard[TfliteSource]:
+    """Whether a model is one of TensorFlow Lite, or a package of those."""
+    from nnefc.frontends.tflite.source import TfliteSource
+
+    return isinstance(source, TfliteSource)

@@ -4,11 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nnefc.emit.convert.extents import Extents, NoText
 from nnefc.ir import Graph, TensorType, Value
 from nnefc.symbolic.integers import is_symbolic
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, Any]
+
+
+class Codes(NamedTuple):
+    """Reals (code - zero_point) scale that stand for codes."""
+
+    scale: float
+    zero_point: int
+
+    def reals(self, codes: Array) -> Array:
+        """The reals of codes, in float32."""
+        import numpy as np
+
+        return (codes.astype(np.float32) - np.float32(self.zero_point)) * np.float32(self.scale)
 
 
 class End(NamedTuple):
@@ -19,6 +37,8 @@ class End(NamedTuple):
     type: TensorType
     extents: Sequence[str] = ()
     """The extents as the document writes them, if some depend on symbols."""
+    codes: Codes | None = None
+    """How reals in the file stand for the codes that the model has; None if both have the same."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,15 +9,18 @@ becomes
     y = conv(x, filter, bias);               "codes": linear_quantize(min = -128.0, ...);
 
 The tensor file of `codes` has integers of 8 bits.  A value that is also read as reals is copied.
+Inputs and results that are codes become reals with an entry.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 
+from nnefc.emit.convert.converted import Codes
 from nnefc.emit.convert.extents import Extents
 from nnefc.emit.convert.nnef_model import NnefModel, nnef_model
 from nnefc.emit.convert.standard_operations import without_dead_code
@@ -39,16 +42,19 @@ BITS: Final = 8
 _RULE: Final = "flatten/operation"
 
 
-def document_of_codes(graph: Graph, extents: Extents, to: To = "auto") -> NnefModel:
+def document_of_codes(
+    graph: Graph, extents: Extents, to: To = "auto", *, zero_points: bool = False
+) -> NnefModel:
     """The document of a graph with codes, whose extents may be symbolic: NNEF 1.0.2 with a
     quantization file if that can say it, otherwise the dialect of tract.
 
-    `to`: "nnef" and "tract" choose one of both.  Raises NnefError `flatten/...`.
+    `to`: "nnef" and "tract" choose one of both.  `zero_points`: the quantization file has scales
+    and zero points instead of ranges.  Raises NnefError `flatten/...`.
     """
     if to == "tract" or (to == "auto" and extents.symbols):
         return document_for(graph, extents, "tract")
     try:
-        return quantized_document(graph)
+        return quantized_document(graph, zero_points=zero_points)
     except NnefError as error:
         families = {each.rule.partition("/")[0] for each in error.errors}
         if to == "nnef" or families != {"flatten"}:
@@ -58,10 +64,15 @@ def document_of_codes(graph: Graph, extents: Extents, to: To = "auto") -> NnefMo
     return replace(model, converted=replace(model.converted, because=because))
 
 
-def quantized_document(graph: Graph) -> NnefModel:
-    """The document of a graph; raises NnefError `flatten/...` for what NNEF 1.0.2 cannot say."""
+def quantized_document(graph: Graph, *, zero_points: bool = False) -> NnefModel:
+    """The document of a graph; raises NnefError `flatten/...` for what NNEF 1.0.2 cannot say.
+
+    `zero_points`: see `document_of_codes`.
+    """
     copy = without_dead_code(graph)
-    writer = _Quantization(copy)
+    writer = _Quantization(copy, _point if zero_points else _range)
+    for i, value in enumerate(list(copy.inputs)):
+        writer.input(i, value)
     for op in list(copy.ops):
         if op.name == "dequantize" and known_items(op.inputs[0]) is not None:
             writer.weight(op)
@@ -73,12 +84,15 @@ def quantized_document(graph: Graph) -> NnefModel:
             writer.refused.add(_RULE, f"'{op.name}' of such codes cannot be written in NNEF", op)
     writer.refused.require_none()
     model = nnef_model(copy)
-    written = {end.name: end.written for end in model.converted.inputs}
+    ends = model.converted
+    written = {end.name: end.written for end in (*ends.inputs, *ends.results)}
     lines = [f'"{written.get(key, key)}": {entry};' for key, entry in writer.entries.items()]
     tensors = {**model.tensors, **writer.codes}
     converted = replace(
         model.converted,
-        dialect=f"{model.converted.dialect} with graph.quant",
+        dialect=f"{ends.dialect} with graph.quant",
+        inputs=[end._replace(codes=writer.ends.get(end.name)) for end in ends.inputs],
+        results=[end._replace(codes=writer.ends.get(end.name)) for end in ends.results],
         weight_bytes=sum(array.nbytes for array in tensors.values()),
     )
     return replace(
@@ -89,33 +103,67 @@ def quantized_document(graph: Graph) -> NnefModel:
 class _Quantization:
     """Replaces conversions between reals and codes in a graph by entries of a file."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, algorithm: Callable[[DType, float, int], str]) -> None:
         self._graph = graph
+        self._algorithm = algorithm
         self.entries: dict[str, str] = {}
         """Algorithms by the names of values."""
         self.codes: dict[str, Array] = {}
         """The codes of variables by label."""
+        self.ends: dict[str, Codes] = {}
+        """How reals stand for the codes of inputs and results, by their names."""
         self.refused = Refusals()
         values = [*graph.inputs, *(value for op in graph.ops for value in op.outputs)]
         names = {*graph.output_names, *(value.name for value in values)}
         self._taken = {identifier(name) for name in names}
 
+    def input(self, index: int, value: Value) -> None:
+        """Make an input reals, if all that reads its codes dequantizes them equally."""
+        users, dtype = list(value.users), value.type.dtype
+        if dtype not in _CODES or not users or self._graph.is_output(value):
+            return
+        parameters = {_parameters(op) if op.name == "dequantize" else None for op in users}
+        known = parameters.pop()
+        if known is None or parameters:
+            return
+        reals = Value(TensorType(DType.FLOAT32, value.type.dims), value.name, None, index)
+        self._graph.inputs[index] = reals
+        self._note(value.name, value.name, dtype, known)
+        for op in users:
+            self._replace(op, reals)
+
     def activation(self, op: Op) -> None:
         """Quantize a value that a run computes, if one scale is known."""
-        x = op.inputs[0]
-        pairs = [user for user in op.output.users if user.name == "dequantize"]
+        x, codes, graph = op.inputs[0], op.output, self._graph
+        pairs = [user for user in codes.users if user.name == "dequantize"]
         parameters = _parameters(op)
         same = all(_parameters(pair) == parameters for pair in pairs)
-        if parameters is None or not same or len(pairs) != len(op.output.users):
+        if parameters is None or not same or len(pairs) != len(codes.users):
             return
-        is_alone = list(x.users) == [op] and not self._graph.is_output(x)
-        target = x if is_alone else build(self._graph, "copy", [x], before=op).output
-        if target.op is not None:
-            target.name = self._fresh(x.name or "activation", is_new=not is_alone)
-        self.entries[target.name] = _algorithm(op.output.type.dtype, *parameters)
+        is_alone = list(x.users) == [op] and not graph.is_output(x) and x.op is not None
+        is_result = graph.is_output(codes)
+        target = x if is_alone or not is_result and list(x.users) == [op] else None
+        if target is None:
+            target = build(graph, "copy", [x], before=op).output
+        names = [n for n, v in zip(graph.output_names, graph.outputs, strict=True) if v is codes]
+        if names:
+            target.name = names[0]
+            for name in names:
+                self._note(name, names[0], codes.type.dtype, parameters)
+        elif target.op is not None:
+            name = x.name or codes.name or "activation"
+            target.name = self._fresh(name, is_new=name != x.name or not is_alone)
+        self.entries[target.name] = self._algorithm(codes.type.dtype, *parameters)
         for pair in pairs:
             self._replace(pair, target)
-        self._graph.erase(op)
+        if names:
+            graph.replace_value(codes, target)
+        graph.erase(op)
+
+    def _note(self, end: str, name: str, dtype: DType, parameters: tuple[float, int]) -> None:
+        """Note that an end has reals for codes, which the entry of the value `name` says."""
+        self.entries[name] = self._algorithm(dtype, *parameters)
+        self.ends[end] = Codes(*parameters)
 
     def weight(self, op: Op) -> None:
         """Store codes as integers, and multiply them with scales that differ."""
@@ -134,7 +182,7 @@ class _Quantization:
         scales = np.unique(scale)
         value = self._variable(op, items, type_)
         common = float(scales[0]) if scales.size == 1 else 1.0
-        self.entries[value.name] = _algorithm(dtype, common, int(zeros[0]))
+        self.entries[value.name] = self._algorithm(dtype, common, int(zeros[0]))
         if scales.size > 1:
             if not op.inputs[1].name:
                 op.inputs[1].name = self._fresh(f"{value.name}_scales", is_new=True)
@@ -189,8 +237,18 @@ def _parameters(op: Op) -> tuple[float, int] | None:
     return float(numbers[0][0]), int(numbers[1][0])
 
 
-def _algorithm(dtype: DType, scale: float, zero_point: int) -> str:
+def _range(dtype: DType, scale: float, zero_point: int) -> str:
     """The range from the first to the last code."""
     low, high = ((code - zero_point) * scale for code in code_limits(dtype))
     numbers = (print_literal(float(number)) for number in (low, high))
     return "linear_quantize(min = {}, max = {}, bits = {})".format(*numbers, BITS)
+
+
+def _point(dtype: DType, scale: float, zero_point: int) -> str:
+    """The scale and the zero point."""
+    is_signed = "true" if dtype is DType.INT8 else "false"
+    numbers = f"zero_point = {zero_point}, scale = {print_literal(scale)}"
+    return (
+        f"zero_point_linear_quantize({numbers}, bits = {BITS}, signed = {is_signed}, "
+        "symmetric = false)"
+    )

@@ -29,16 +29,18 @@ def build_graph(
     names: VariableNames,
     states: GraphStates,
     diagnostics: Diagnostics,
+    *,
+    in_reals: bool = False,
 ) -> Graph:
     """The graph of the main subgraph; raises NnefError with all errors.
 
     `inputs`, `outputs`: the names of inputs and results in order.  `shapes`: of inputs, where they
-    are others than those of the file.
+    are others than those of the file.  `in_reals`: operators on codes are computed in reals.
     """
     main = model.subgraphs[0]
     graph = Graph(main.name or "graph")
     count = sum(len(model.subgraphs[i].operators) for i in reachable(model))
-    build = Build(model, graph, names, Budget(limits, 16 * count))
+    build = Build(model, graph, names, Budget(limits, 16 * count), in_reals)
     memory = Memory(states, resource_uses(model))
     evaluator = SubgraphEvaluator(build, main, graph, diagnostics, memory)
     for name, index in zip(inputs, main.inputs, strict=True):

@@ -19,6 +19,7 @@ from nnefc.frontends.common.values import Operand, OperatorError
 from nnefc.frontends.tflite.check_operators import node_of
 from nnefc.frontends.tflite.complex_tensors import by_parts, is_complex
 from nnefc.frontends.tflite.memory import Memory
+from nnefc.frontends.tflite.real_form import in_reals, reads_or_writes_codes
 from nnefc.frontends.tflite.registry import Node, bind, find
 from nnefc.frontends.tflite.tensors import constant
 from nnefc.ir import Graph, Location, Value
@@ -54,6 +55,8 @@ class Build:
     """The main graph, which has all weights."""
     names: VariableNames
     budget: Budget
+    in_reals: bool = False
+    """Whether operators on codes are computed in reals, see `nnefc.frontends.tflite.real_form`."""
     taken: dict[str, int] = field(default_factory=dict[str, int])
     """The uses of names of tensors."""
 
@@ -152,6 +155,8 @@ class SubgraphEvaluator:
         inputs = [None if each is None else self.value(each) for each in node.inputs]
         if any(each is BROKEN for each in inputs):
             return BROKEN
+        if self.build.in_reals and reads_or_writes_codes(node):
+            return in_reals(self.make, node, inputs)
         registered = find(node)
         if registered is None:
             raise OperatorError("tflite/operator", "it is not supported for these item types")

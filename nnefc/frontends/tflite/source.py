@@ -37,8 +37,13 @@ class TfliteSource(SymbolicSource):
         content: bytes | memoryview,
         limits: Limits,
         shapes: Mapping[str, Sequence[int]] | None = None,
+        *,
+        in_reals: bool = False,
     ) -> None:
-        """`shapes`: of inputs, which replace those of the file."""
+        """`shapes`: of inputs, which replace those of the file.
+
+        `in_reals`: operators on codes are computed in reals, see `real_form`.
+        """
         main = model.subgraphs[0]
         names = model.names(0)
         inputs = [
@@ -52,6 +57,7 @@ class TfliteSource(SymbolicSource):
         self.model = model
         self.limits = limits
         self._content = content
+        self._in_reals = in_reals
         self._shapes = {name: tuple(shape) for name, shape in (shapes or {}).items()}
         self._names = VariableNames()
         unique = output_names(inputs)
@@ -69,7 +75,15 @@ class TfliteSource(SymbolicSource):
     def with_symbols(self, values: Mapping[str, int]) -> TfliteSource:
         """A source of the same model; extents have no symbols."""
         del values
-        return TfliteSource(self.model, self._content, self.limits, self._shapes)
+        return TfliteSource(
+            self.model, self._content, self.limits, self._shapes, in_reals=self._in_reals
+        )
+
+    def real_form(self) -> TfliteSource:
+        """A source of the same model whose operators on codes are computed in reals."""
+        return TfliteSource(
+            self.model, self._content, self.limits, self._shapes, in_reals=True
+        )
 
     @property
     def growing_axes(self) -> Mapping[str, int]:
@@ -139,5 +153,13 @@ class TfliteSource(SymbolicSource):
         stored = GraphStates(states or {}, capacity)
         names, model = self._names, self.model
         return build_graph(
-            model, self.inputs, self.outputs, chosen, self.limits, names, stored, diagnostics
+            model,
+            self.inputs,
+            self.outputs,
+            chosen,
+            self.limits,
+            names,
+            stored,
+            diagnostics,
+            in_reals=self._in_reals,
         )
