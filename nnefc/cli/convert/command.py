@@ -128,6 +128,8 @@ def convert(
         nnefc convert decoder.onnx -o decoder.nnef.tgz --check --check-symbol past=8
 
         nnefc convert net.nnef.tgz -o net.onnx --external-data
+
+        nnefc convert model.tflite -o model.onnx --check --tolerance 0.02
     """
     if not tolerance >= 0:
         raise usage(f"--tolerance {tolerance:g}: must be at least 0")
@@ -237,7 +239,7 @@ def _converted(
             from nnefc.emit.convert.tflite_model import tflite_document
 
             language = cast("Language", to)
-            return source, tflite_document(source, config.shapes, language, diagnostics)
+            return source, tflite_document(source, config.shapes, diagnostics, language)
         return source, document_of(source, config.shapes, cast("Language", to), diagnostics)
 
 

@@ -142,7 +142,7 @@ class _Quantization:
             return
         is_alone = list(x.users) == [op] and not graph.is_output(x) and x.op is not None
         is_result = graph.is_output(codes)
-        target = x if is_alone or not is_result and list(x.users) == [op] else None
+        target = x if is_alone or (not is_result and list(x.users) == [op]) else None
         if target is None:
             target = build(graph, "copy", [x], before=op).output
         names = [n for n, v in zip(graph.output_names, graph.outputs, strict=True) if v is codes]

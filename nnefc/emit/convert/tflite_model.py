@@ -18,7 +18,7 @@ from nnefc.ir.graph import Variable, walk
 from nnefc.ops.core.known_items import known_items
 from nnefc.passes.analysis.known_data import constant_op
 from nnefc.passes.op_queries import replace
-from nnefc.support.errors import Diagnostics
+from nnefc.support.errors import Diagnostic, Diagnostics, NnefError, Place
 
 Array = np.ndarray[Any, Any]
 
@@ -26,11 +26,11 @@ _CONVERSIONS: Final = ("quantize", "dequantize")
 
 
 def tflite_document(
-    source: TfliteSource, shapes: Shapes, to: To, diagnostics: Diagnostics
+    source: TfliteSource, shapes: Shapes, diagnostics: Diagnostics, to: To = "auto"
 ) -> NnefModel:
     """The document of a model: with a quantization file if it has codes.
 
-    Raises NnefError with all that cannot be written.
+    `to`: "nnef" and "tract" choose a language.  Raises NnefError with all that cannot be written.
     """
     graph = _real_form(source, shapes, diagnostics)
     if any(op.name in _CONVERSIONS for op in walk(graph)):
@@ -44,11 +44,31 @@ def tflite_onnx_model(source: TfliteSource, shapes: Shapes, diagnostics: Diagnos
 
 
 def _real_form(source: TfliteSource, shapes: Shapes, diagnostics: Diagnostics) -> Graph:
+    _require_no_states(source)
     graph = source.real_form().graph(shapes, diagnostics)
     for op in list(graph.ops):
         if op.name in ("transpose", "reshape"):
             _turn_codes(graph, op)
     return graph
+
+
+def _require_no_states(source: TfliteSource) -> None:
+    """Raise NnefError `flatten/state` for all tensors that operators keep from call to call."""
+    model = source.model
+    problems = [
+        Diagnostic(
+            "flatten/state",
+            f"{subgraph}, {operator}: {subgraph.tensors[index]} is kept from call to call, which "
+            "the written model cannot say",
+            Place(model.file, node=str(operator)),
+        )
+        for subgraph in model.subgraphs
+        for operator in subgraph.operators
+        for index in operator.inputs
+        if index >= 0 and subgraph.tensors[index].is_variable
+    ]
+    if problems:
+        raise NnefError(problems)
 
 
 def _turn_codes(graph: Graph, op: Op) -> None:

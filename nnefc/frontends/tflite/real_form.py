@@ -152,6 +152,8 @@ def _dequantized(make: OpBuilder, x: Operand, tensor: Tensor) -> Operand:
     if isinstance(x, KnownTensor) and dtype is DType.INT64:
         items = (x.array.astype(np.float64) * scale.array).astype(np.float32)
         return KnownTensor(items, DType.FLOAT32)
+    if isinstance(x, KnownTensor):
+        x = replace(x, name=tensor.name)
     return operand(make("dequantize", x, scale, zero))
 
 

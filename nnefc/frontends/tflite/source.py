@@ -81,9 +81,7 @@ class TfliteSource(SymbolicSource):
 
     def real_form(self) -> TfliteSource:
         """A source of the same model whose operators on codes are computed in reals."""
-        return TfliteSource(
-            self.model, self._content, self.limits, self._shapes, in_reals=True
-        )
+        return TfliteSource(self.model, self._content, self.limits, self._shapes, in_reals=True)
 
     @property
     def growing_axes(self) -> Mapping[str, int]:

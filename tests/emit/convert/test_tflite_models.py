@@ -1,0 +1,213 @@
+"""Models of codes as NNEF with graph.quant and as ONNX in QDQ form: within one unit of LiteRT."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nnefc
+from nnefc.emit.convert.tflite_model import tflite_document, tflite_onnx_model
+from nnefc.frontends.tflite.read_model import read_tflite
+from nnefc.frontends.tflite.source import TfliteSource
+from nnefc.ops.tools.reference import evaluate
+from nnefc.support.errors import Diagnostics, NnefError
+from nnefc.support.limits import Limits
+from tests.helpers.command_line import Cli
+from tests.helpers.nnef.conformance import needs_tflite, tflite_cases
+from tests.helpers.tflite.one_operator import (
+    Case,
+    Constant,
+    Variable,
+    content_of,
+    inputs_of,
+    litert_results,
+    source_of,
+)
+
+Array = np.ndarray[Any, Any]
+khronos: Any = import_module("nnef")
+onnxruntime: Any = import_module("onnxruntime")
+
+RNG = np.random.default_rng(28)
+
+
+def codes(type_: str, *shape: int) -> Array:
+    limits = np.iinfo(type_)
+    return RNG.integers(limits.min, limits.max + 1, shape).astype(type_)
+
+
+def scaled(*scales: float, zero: int = 0) -> dict[str, Any]:
+    return {"scale": scales, "zero_point": (zero,) * len(scales), "quantized_dimension": 0}
+
+
+def conv() -> Case:
+    """A scale per channel; the border must have the zero point."""
+    scales = [0.004, 0.007, 0.011, 0.003, 0.02]
+    inputs = [
+        codes("int8", 1, 9, 8, 4),
+        Constant(codes("int8", 5, 3, 2, 4)),
+        Constant(RNG.integers(-3000, 3000, 5).astype(np.int32)),
+    ]
+    quantization = {
+        0: scaled(0.03, zero=-9),
+        1: scaled(*scales),
+        2: scaled(*(each * 0.03 for each in scales)),
+        3: scaled(0.1, zero=11),
+    }
+    values = {"padding": 0, "stride_w": 2, "stride_h": 1, "fused_activation_function": 1}
+    outputs = [((1, 9, 4, 5), "INT8")]
+    return Case("CONV_2D", inputs, outputs, "Conv2DOptions", values, 3, quantization)
+
+
+def linear() -> Case:
+    inputs = [codes("uint8", 19, 20), Constant(codes("uint8", 6, 20))]
+    quantization = {0: scaled(0.02, zero=120), 1: scaled(0.01, zero=131), 2: scaled(0.1, zero=128)}
+    outputs = [((19, 6), "UINT8")]
+    return Case("FULLY_CONNECTED", inputs, outputs, "FullyConnectedOptions", {}, 4, quantization)
+
+
+def add() -> Case:
+    inputs = [codes("uint8", 3, 5, 7), codes("uint8", 5, 7)]
+    quantization = {0: scaled(0.02, zero=120), 1: scaled(0.03, zero=131), 2: scaled(0.04, zero=128)}
+    return Case("ADD", inputs, [((3, 5, 7), "UINT8")], "AddOptions", {}, 2, quantization)
+
+
+def mul() -> Case:
+    inputs = [codes("int8", 3, 5, 7), codes("int8", 3, 5, 7)]
+    quantization = {0: scaled(0.02, zero=3), 1: scaled(0.03, zero=-5), 2: scaled(0.06, zero=-8)}
+    return Case("MUL", inputs, [((3, 5, 7), "INT8")], "MulOptions", {}, 2, quantization)
+
+
+def hybrid() -> Case:
+    """Reals with weights of codes, which are rounded in each call."""
+    inputs = [RNG.normal(size=(3, 20)).astype(np.float32), Constant(codes("int8", 6, 20))]
+    outputs = [((3, 6), "FLOAT32")]
+    options = "FullyConnectedOptions"
+    return Case("FULLY_CONNECTED", inputs, outputs, options, {}, 4, {1: scaled(0.01)})
+
+
+def by_onnxruntime(source: TfliteSource, inputs: Sequence[Array]) -> list[Array]:
+    content = tflite_onnx_model(source, {}, Diagnostics()).proto.SerializeToString()
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    names = [each.name for each in session.get_inputs()]
+    assert names == list(source.inputs)
+    assert [each.name for each in session.get_outputs()] == list(source.outputs)
+    return session.run(None, dict(zip(names, inputs, strict=True)))
+
+
+def by_document(source: TfliteSource, inputs: Sequence[Array], path: Path) -> list[Array]:
+    """The results of the document, as codes where the model has these."""
+    document = tflite_document(source, {}, Diagnostics(), "nnef")
+    document.write(path)
+    graph = nnefc.import_model(path, strict=True)
+    assert isinstance(graph, nnefc.Graph)
+    ends = document.converted
+    given = {
+        end.written: x
+        if end.codes is None
+        else (x.astype(np.float64) - end.codes[1]) * end.codes[0]
+        for x, end in zip(inputs, ends.inputs, strict=True)
+    }
+    results = evaluate(graph, {name: x.astype(np.float32) for name, x in given.items()}).outputs
+    return [
+        y if end.codes is None else y / end.codes[0] + end.codes[1]
+        for y, end in zip(results.values(), ends.results, strict=True)
+    ]
+
+
+def assert_near(found: Sequence[Array], expected: Sequence[Array], most: float) -> None:
+    for y, want in zip(found, expected, strict=True):
+        assert y.shape == want.shape
+        np.testing.assert_allclose(y.astype(np.float64), want.astype(np.float64), 0, most + 1e-3)
+
+
+@pytest.mark.parametrize("case", [conv(), linear(), add(), mul()], ids=str)
+def test_an_operator_is_within_one_unit(case: Case, tmp_path: Path) -> None:
+    content = content_of(case)
+    (expected,) = litert_results(content, [inputs_of(case)])
+    assert len(np.unique(expected[0])) > 30, "results are spread over the codes"
+    source = source_of(content)
+    assert_near(by_onnxruntime(source, inputs_of(case)), expected, 1)
+    assert_near(by_document(source, inputs_of(case), tmp_path / "net"), expected, 1)
+
+
+def test_the_quantization_file(tmp_path: Path) -> None:
+    document = tflite_document(source_of(content_of(conv())), {}, Diagnostics())
+    assert document.converted.dialect == "NNEF 1.0.2 with graph.quant"
+    document.write(tmp_path / "net")
+    parsed = khronos.load_graph(str(tmp_path / "net"))
+    assert (parsed.inputs, parsed.outputs) == (["t0"], ["t3"])
+    point = parsed.tensors["t3"].quantization
+    assert point["op-name"] == "zero_point_linear_quantize"
+    assert (point["zero_point"], point["bits"], point["signed"]) == (11, 8, True)
+    assert point["scale"] == np.float32(0.1)
+    assert parsed.tensors["t0"].quantization["zero_point"] == -9
+    assert document.tensors["t1"].dtype == np.int8
+
+
+def test_reals_with_weights_of_codes_are_rounded_as_before() -> None:
+    case = hybrid()
+    content = content_of(case)
+    (expected,) = litert_results(content, [inputs_of(case)])
+    found = by_onnxruntime(source_of(content), inputs_of(case))
+    np.testing.assert_allclose(found[0], expected[0], 1e-5, 1e-5)
+
+
+def test_states_are_refused_by_operator_and_tensor() -> None:
+    inputs = [
+        codes("int8", 2, 5),
+        Constant(codes("int8", 8, 5)),
+        Constant(RNG.integers(-99, 99, (8, 2)).astype(np.int16)),
+        None,
+        Variable((2, 16), "INT16"),
+    ]
+    quantization = {
+        0: scaled(0.02),
+        1: scaled(0.01),
+        2: scaled(0.001),
+        3: scaled(0.01),
+        4: scaled(0.1),
+    }
+    outputs = [((2, 8), "INT8")]
+    case = Case("SVDF", inputs, outputs, "SVDFOptions", {"rank": 1}, 3, quantization)
+    source = source_of(content_of(case))
+    for convert in (tflite_onnx_model, tflite_document):
+        with pytest.raises(NnefError) as caught:
+            convert(source, {}, Diagnostics())
+        (error,) = caught.value.errors
+        assert error.rule == "flatten/state"
+        assert "operator 0 (SVDF)" in error.message
+        assert "'t3'" in error.message
+
+
+def test_the_command_compares_codes_with_their_reals(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "model.tflite"
+    path.write_bytes(content_of(add()))
+    for output in ("net.nnef.tgz", "net.onnx"):
+        arguments = (path, "-o", tmp_path / output, "--check", "--tolerance", 0.01)
+        shown = cli("convert", *arguments)
+        assert shown.status == 0, shown.err + shown.out
+        shown = cli("convert", *arguments, "--tolerance", 1e-9)
+        assert "bit for bit" in shown.out or shown.status == 1
+
+
+@needs_tflite
+@pytest.mark.parametrize(
+    "folder",
+    [each for each in tflite_cases() if each.name.startswith(("i8_", "u8_"))],
+    ids=lambda folder: folder.name,
+)
+def test_cases_by_onnxruntime(folder: Path) -> None:
+    source = read_tflite(folder / "model.tflite", Limits(), Diagnostics())
+    with np.load(folder / "io.npz") as stored:
+        inputs, expected = (
+            [stored[f"{kind}{i}"] for i in range(len(names))]
+            for kind, names in (("in", source.inputs), ("out", source.outputs))
+        )
+    most = 1 if expected[0].dtype.kind in "iu" else 0
+    assert_near(by_onnxruntime(source, inputs), expected, most)
