@@ -128,8 +128,6 @@ def convert(
         nnefc convert decoder.onnx -o decoder.nnef.tgz --check --check-symbol past=8
 
         nnefc convert net.nnef.tgz -o net.onnx --external-data
-
-        nnefc convert model.tflite -o model.onnx --check --tolerance 0.02
     """
     if not tolerance >= 0:
         raise usage(f"--tolerance {tolerance:g}: must be at least 0")
