@@ -19,7 +19,7 @@ from nnefc.frontends.common.values import Operand, OperatorError
 from nnefc.frontends.tflite.check_operators import node_of
 from nnefc.frontends.tflite.complex_tensors import by_parts, is_complex
 from nnefc.frontends.tflite.memory import Memory
-from nnefc.frontends.tflite.real_form import in_reals, reads_or_writes_codes
+from nnefc.frontends.tflite.operators.codes.real_form import in_reals, reads_or_writes_codes
 from nnefc.frontends.tflite.registry import Node, bind, find
 from nnefc.frontends.tflite.tensors import constant
 from nnefc.ir import Graph, Location, Value
@@ -56,7 +56,7 @@ class Build:
     names: VariableNames
     budget: Budget
     in_reals: bool = False
-    """Whether operators on codes are computed in reals, see `nnefc.frontends.tflite.real_form`."""
+    """Whether operators on codes are computed in reals, see `nnefc.frontends.tflite.operators.codes.real_form`."""
     taken: dict[str, int] = field(default_factory=dict[str, int])
     """The uses of names of tensors."""
 
