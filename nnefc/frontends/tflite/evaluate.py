@@ -56,7 +56,7 @@ class Build:
     names: VariableNames
     budget: Budget
     in_reals: bool = False
-    """Whether operators on codes are computed in reals, see `nnefc.frontends.tflite.operators.codes.real_form`."""
+    """Whether operators on codes are computed in reals, see `operators.codes.real_form`."""
     taken: dict[str, int] = field(default_factory=dict[str, int])
     """The uses of names of tensors."""
 
