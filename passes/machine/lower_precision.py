@@ -40,7 +40,8 @@ class LowerPrecision:
         %y: float32[5,32] = fused_matmul(%x, %w, %b) {...}
 
     which rounds %w, too, and sums in float32.  Convolutions whose algorithm is direct do the same,
-    and add residuals of either type.  A value that other operations read stays float32, and
+    and add residuals of either type.  What other operations on blocked tensors read and write is
+    rounded, too, see `HalfStorage`.  A value that any other operation reads stays float32, and
     products read a copy.  `kernels` None: the machine has no such kernels, and nothing changes.
     """
 
@@ -57,10 +58,11 @@ class LowerPrecision:
         known = KnownValues(graph)
         products = [op for op in graph.ops if multiplies_halves(op, kernels, self.block, known)]
         if products:
-            blocked = blocked_operations(graph, known, self.block)
-            _Rounding(graph, DType.BFLOAT16, HalfStorage(kernels, self.block, blocked)).run(
-                products
-            )
+            # bodies of loops have no such convolutions, and stay row-major
+            convolves = any(map(is_blocked_convolution, graph.ops))
+            blocked = blocked_operations(graph, known, self.block) if convolves else {}
+            storage = HalfStorage(kernels, self.block, blocked)
+            _Rounding(graph, DType.BFLOAT16, storage).run(products)
         attentions = [op for op in graph.ops if _is_attention(op, kernels)]
         for op in attentions:
             op.attributes["rounded"] = True

@@ -22,7 +22,7 @@ from nnefc.ops.tools.cost import is_data
 from nnefc.options.compile_config import CompileConfig
 from nnefc.passes.machine.lower_precision import LowerPrecision
 from tests.helpers.kernels.one_op import normal
-from tests.passes.machine.test_half_convolutions import round_weights, rounded
+from tests.passes.machine.test_half_convolutions import round_weights, rounded, types
 
 Array = np.ndarray[Any, Any]
 
@@ -162,3 +162,13 @@ def test_networks_stay_in_bfloat16(
         assert errors.max() < 2**-8
         assert errors.mean() < 2**-12
         np.testing.assert_array_equal(got[name], again[name])
+
+
+def test_graphs_without_convolutions_pool_float32() -> None:
+    """Bodies of loops are such graphs, whose tensors have no blocks."""
+    s = Sketch("pool")
+    x = s.op("tanh", s.input(1, 16, 8, 8))
+    x = s.pool(x, "max_pool", 3, stride=2, before=1, after=1)
+    s.op("matmul", s.op("reshape", x, shape=(16, 16)), s.weight(16, 32))
+    found = types(s.finish(), ["max_pool", "fused_matmul"])
+    assert found == {"max_pool": [DType.FLOAT32], "fused_matmul": [DType.FLOAT32]}
