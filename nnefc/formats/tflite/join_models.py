@@ -13,6 +13,9 @@ from nnefc.support.errors import Diagnostics, Place
 Side = Literal["inputs", "outputs"]
 _SUBGRAPH: Final = "subgraph"
 """The end of the names of options that are numbers of subgraphs, without `_index`."""
+_REALS: Final = "FLOAT32"
+_CODES: Final = ("UINT8", "INT8", "INT16")
+"""Item types that are converted between models."""
 
 
 def join_models(
@@ -89,11 +92,11 @@ class _Connections:
     def _check_pair(self, source: End, target: End) -> None:
         """Report an output that the input it is connected to cannot take."""
         a, b = _tensor(self._models, source, "outputs"), _tensor(self._models, target, "inputs")
-        scales = [None if t.quantization is None else t.quantization for t in (a, b)]
-        same = a.type == b.type and scales[0] == scales[1]
-        if not same or (a.shape != b.shape and not (a.signature or b.signature)):
+        fits = _is_same(a, b) or _conversion(a, b)
+        if not fits or (a.shape != b.shape and not (a.signature or b.signature)):
             ends = f"output '{source}' is {_described(a)}, input '{target}' is {_described(b)}"
-            self._error(f"'model-connect': {ends}", "shapes, item types and scales must be equal")
+            hint = "shapes must be equal, and types and scales unless float32 and codes meet"
+            self._error(f"'model-connect': {ends}", hint)
 
     def order(self) -> list[int]:
         """The models so that each follows those whose outputs it takes; reports a cycle."""
@@ -122,6 +125,19 @@ def _tensors_at(model: Model, side: Side) -> tuple[int, ...]:
     """The tensors of the inputs or outputs of a model."""
     main = model.subgraphs[0]
     return main.inputs if side == "inputs" else main.outputs
+
+
+def _is_same(a: Tensor, b: Tensor) -> bool:
+    return a.type == b.type and a.quantization == b.quantization
+
+
+def _conversion(a: Tensor, b: Tensor) -> str:
+    """The operator between an output `a` and an input `b` as onert has it, or ""."""
+    if a.type == _REALS and b.type in _CODES and b.quantization:
+        return "QUANTIZE"
+    if a.type in _CODES and b.type == _REALS and a.quantization:
+        return "DEQUANTIZE"
+    return ""
 
 
 def _described(tensor: Tensor) -> str:
@@ -158,7 +174,7 @@ class _Joiner:
             for i, index in enumerate(main.inputs):
                 source = sources.get(End(m, 0, i))
                 if source is not None:
-                    self._joined[self._first[m] + index] = self._place(source, "outputs")
+                    self._connect(self._place(source, "outputs"), self._first[m] + index)
             self._operators += [
                 self._operator(m, each, len(self._operators) + i)
                 for i, each in enumerate(main.operators)
@@ -168,6 +184,15 @@ class _Joiner:
         main = Subgraph(0, "", self._tensors, inputs, outputs, self._operators)
         others = [self._other(m, each, 1 + i) for i, (m, each) in enumerate(self._subgraphs)]
         return Model(self._name, "", [main, *others], (self._signature(),), {})
+
+    def _connect(self, source: int, target: int) -> None:
+        """Make the tensor `target` that of `source`, or its codes or reals."""
+        name = _conversion(self._tensors[source], self._tensors[target])
+        if not name:
+            self._joined[target] = source
+            return
+        number = len(self._operators)
+        self._operators.append(Operator(number, name, "", 1, (source,), (target,), "", {}))
 
     def _place(self, end: End, side: Side) -> int:
         """The joined number of the tensor at an end."""

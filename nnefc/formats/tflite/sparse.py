@@ -85,9 +85,9 @@ def _items(union: tuple[str, Mapping[str, Any]] | None) -> Array:
     if union is None:
         raise SparsityError("a compressed dimension has no positions")
     name, table = union
-    values = table["values"]
+    values = table["values"] or b""
     dtype = _INDICES[name]
-    items = np.frombuffer(values, dtype) if dtype.itemsize == 1 else np.array(values, dtype)
+    items = np.frombuffer(values, dtype) if dtype.itemsize == 1 else np.array([*values], dtype)
     return items.astype(np.int64)
 
 

@@ -31,6 +31,7 @@ from tests.helpers.tflite.packages import (
     save_folder,
     save_zip,
 )
+from tests.helpers.tflite.write import model, operator, operator_code, subgraph, tensor, write
 
 MAIN = {"main-model": "net.model"}
 
@@ -237,6 +238,43 @@ def test_connected_tensors_must_fit(tmp_path: Path) -> None:
     models = {**diamond_models(), "double.tflite": binary("ADD", ["x"], "y", "INT32")}
     error = error_of(save_folder(files_of(DIAMOND, models), tmp_path))
     assert "output '0:0:0' is FLOAT32 [2, 3], input '1:0:0' is INT32 [2, 3]" in str(error)
+
+
+def moved_codes(type_: str, scale: float, zero: int) -> bytes:
+    """A model that returns its codes."""
+    codes = {"scale": (scale,), "zero_point": (zero,)}
+    tensors = [tensor(SHAPE, type_, name, quantization=codes) for name in "ab"]
+    graph = subgraph(tensors, [operator(0, (0,), (1,))], (0,), (1,))
+    return write(model([operator_code("RESHAPE")], [graph]))
+
+
+@pytest.mark.parametrize("type_", ["UINT8", "INT8", "INT16"])
+def test_reals_and_codes_are_connected(type_: str, tmp_path: Path) -> None:
+    """Reals become the codes of an input, and codes the reals of the next input."""
+    zero = {"UINT8": 100, "INT8": -7, "INT16": 0}[type_]
+    scale = {"UINT8": 0.03, "INT8": 0.03, "INT16": 2.0**-13}[type_]
+    models = {**diamond_models(), "double.tflite": moved_codes(type_, scale, zero)}
+    a, b, c = values(3)
+    graph = read_graph(save_folder(files_of(DIAMOND, models), tmp_path))
+    limits = np.iinfo(type_.lower())
+    ratio = (a + b).astype(np.float64) / np.float32(scale)
+    away = np.copysign(np.floor(np.abs(ratio) + 0.5), ratio)
+    codes = np.clip(away + zero, limits.min, limits.max)
+    expected = (codes - zero) * np.float32(scale) - c
+    (actual, _) = results(graph, b, a, c)
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_codes_of_other_scales_are_not_connected(tmp_path: Path) -> None:
+    files = {"a": moved_codes("INT8", 0.5, 0), "b": moved_codes("INT8", 0.25, 0)}
+    manifest = {
+        "models": ["a", "b"],
+        "pkg-inputs": ["0:0:0"],
+        "pkg-outputs": ["1:0:0"],
+        "model-connect": [{"from": "0:0:0", "to": ["1:0:0"]}],
+    }
+    error = error_of(save_folder(files_of(manifest, files), tmp_path))
+    assert "output '0:0:0' is INT8 [2, 3] (scale (0.5,), zero point (0,))" in str(error)
 
 
 # -- Circle

@@ -123,10 +123,12 @@ def damaged(**changes: Any) -> Constant:
     return replace(GOOD, sparsity={**GOOD.sparsity, **changes})
 
 
-def positions(segments: tuple[int, ...], indices: tuple[int, ...]) -> dict[str, Any]:
+def positions(
+    segments: tuple[int, ...], indices: tuple[int, ...], vector: str = "Int32Vector"
+) -> dict[str, Any]:
     compressed = {
         "format": 1,
-        "array_segments": ("Int32Vector", {"values": segments}),
+        "array_segments": (vector, {"values": segments}),
         "array_indices": ("Int32Vector", {"values": indices}),
     }
     return {"dim_metadata": ({"format": 0, "dense_size": 4}, compressed)}
@@ -139,6 +141,7 @@ def positions(segments: tuple[int, ...], indices: tuple[int, ...]) -> dict[str, 
         (damaged(block_map=(7,)), "its order"),
         (damaged(**positions((0, 1, 2, 3), (0, 1, 2, 3))), "4 segments for more groups"),
         (damaged(**positions((0, 1, 2, 3, 9), (0, 1, 2, 3))), "segments end behind 4 positions"),
+        (damaged(**positions((), (0,), "Uint8Vector")), "0 segments for more groups"),
         (damaged(**positions((0, 3, 2, 3, 4), (0, 1, 2, 3))), "its segments do not ascend"),
         (damaged(**positions((0, 1, 2, 3, 4), (0, 1, 2, 6))), "a position is outside of 6 items"),
         (damaged(**positions((0, 1, 2, 3, 4), (0, 1, 2, 3))), "but positions of 4"),

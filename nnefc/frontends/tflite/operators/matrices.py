@@ -13,7 +13,7 @@ from nnefc.frontends.common.values import Operand, OperatorError
 from nnefc.frontends.tflite.operands import binary, known_array
 from nnefc.frontends.tflite.registry import ANY, NUMBERS, Integers, Node, operator
 from nnefc.frontends.tflite.tensors import dtype_of
-from nnefc.ir import DType
+from nnefc.ir import DType, TensorType
 
 _INTEGERS: Final = ("INT32", "INT64")
 _SMALL: Final = ("INT8", "INT16")
@@ -24,7 +24,8 @@ _UNSIGNED: Final = ("UINT8", "UINT16", "UINT32")
 def matrix_diag(make: OpBuilder, diagonal: Operand) -> Any:
     """Matrices with rows of the input on the diagonal, zeros elsewhere."""
     *batch, count = diagonal.type.dims or (1,)
-    eye = known_array(np.eye(count), DType.BOOL)
+    make.check_size(TensorType(diagonal.type.dtype, (*batch, count, count)))
+    eye = known_array(np.eye(count, dtype=np.bool_), DType.BOOL)
     rows = make.reshape(diagonal, (*batch, 1, count))
     zero = known_array(0, diagonal.type.dtype)
     return make("select", make.aligned_right(eye, len(batch) + 2), rows, zero)
@@ -39,7 +40,7 @@ def matrix_set_diag(make: OpBuilder, input: Operand, diagonal: Operand) -> Any:
         raise OperatorError("tflite/shape", message)
     height, width = dims[-2:]
     across = (1, width) if height >= width else (height, 1)
-    eye = make.aligned_right(known_array(np.eye(height, width), DType.BOOL), rank)
+    eye = make.aligned_right(known_array(np.eye(height, width, dtype=np.bool_), DType.BOOL), rank)
     return make("select", eye, make.reshape(diagonal, (*dims[:-2], *across)), input)
 
 
