@@ -227,8 +227,9 @@ def _converted(
                 return source, tflite_onnx_model(source, config.shapes, diagnostics)
             return source, onnx_model_of(source, config.shapes, diagnostics)
     from nnefc.emit.convert.tract_model import document_of
+    from nnefc.formats.nnpackage.package_files import is_nnpackage
 
-    if to == "nnef" and not is_tflite(model):
+    if to == "nnef" and not (is_tflite(model) or is_nnpackage(model)):
         source = load(model, config, "NNEF 1.0.2 has no symbols")
     else:
         source = read(model, config, sources=True)
