@@ -204,10 +204,10 @@ def _tflite_source(
     if is_package:
         from nnefc.frontends.tflite.read_package import read_package
 
-        return read_package(path, config.limits, diagnostics, config.shapes)
+        return read_package(path, config.limits, diagnostics, config.shapes, config.symbols)
     from nnefc.frontends.tflite.read_model import read_tflite
 
-    return read_tflite(path, config.limits, diagnostics, config.shapes)
+    return read_tflite(path, config.limits, diagnostics, config.shapes, config.symbols)
 
 
 def _refuse_symbols(config: ImportConfig, file: str) -> None:

@@ -48,11 +48,11 @@ class ModelContent:
         chosen = _with_main(self.file, subgraph)
         main = chosen.subgraphs[0]
         names = TfliteSource(chosen, self.content, limits).inputs
-        declared = [main.tensors[i].shape for i in main.inputs]
+        inputs = [main.tensors[i] for i in main.inputs]
         named = {
             name: shape
-            for name, shape, usual in zip(names, shapes, declared, strict=True)
-            if shape != usual
+            for name, shape, tensor in zip(names, shapes, inputs, strict=True)
+            if shape != tensor.shape or -1 in tensor.signature
         }
         if self.path is not None and subgraph == 0:
             from nnefc.api.compile import compile

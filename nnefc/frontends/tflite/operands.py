@@ -26,9 +26,9 @@ def binary(make: OpBuilder, name: str, x: Operand, y: Operand) -> Any:
 
 
 def known_array(items: Any, dtype: DType) -> KnownTensor:
-    """A known tensor."""
-    array: Array = np.asarray(items).astype(dtype.numpy)
-    return KnownTensor(array, dtype)
+    """A known tensor; integers may be symbolic."""
+    array: Array = np.asarray(items)
+    return KnownTensor(array if array.dtype == object else array.astype(dtype.numpy), dtype)
 
 
 def channels_first(make: OpBuilder, x: Operand) -> Operand:

@@ -19,17 +19,19 @@ def read_tflite(
     limits: Limits,
     diagnostics: Diagnostics,
     shapes: Mapping[str, Sequence[int]] | None = None,
+    symbols: Mapping[str, int] | None = None,
 ) -> TfliteSource:
     """The source of a file; raises NnefError with all errors of its structure."""
     name, content = map_model(path)
-    return source_of_content(content, name, limits, diagnostics, shapes)
+    return source_of_content(content, name, limits, diagnostics, shapes, symbols)
 
 
 def read_stored_tflite(files: SourceFiles, diagnostics: Diagnostics) -> TfliteSource:
     """The source of a model that `TfliteSource.files` returned; raises NnefError."""
     content = memoryview(files.texts[CONTENT])
     shapes = json.loads(files.texts[SHAPES])
-    return source_of_content(content, files.file, files.limits, diagnostics, shapes)
+    given = files.symbols
+    return source_of_content(content, files.file, files.limits, diagnostics, shapes, given)
 
 
 def source_of_content(
@@ -38,9 +40,10 @@ def source_of_content(
     limits: Limits,
     diagnostics: Diagnostics,
     shapes: Mapping[str, Sequence[int]] | None = None,
+    symbols: Mapping[str, int] | None = None,
 ) -> TfliteSource:
     """The source of a model in memory, with `name` in messages; raises NnefError."""
     model = read_model_bytes(content, name, limits, diagnostics)
     check_operators(model, diagnostics)
     diagnostics.raise_errors()
-    return TfliteSource(model, content, limits, shapes)
+    return TfliteSource(model, content, limits, shapes, symbols)

@@ -31,16 +31,17 @@ class PackageSource(TfliteSource):
         texts: Mapping[str, bytes | memoryview],
         limits: Limits,
         shapes: Mapping[str, Sequence[int]] | None = None,
+        given: Mapping[str, int] | None = None,
     ) -> None:
         """`models`: those of `texts`, which has the manifest besides, by path in the package."""
-        super().__init__(model, b"", limits, shapes)
+        super().__init__(model, b"", limits, shapes, given)
         self._models = models
         self._texts = texts
 
     def with_symbols(self, values: Mapping[str, int]) -> PackageSource:
-        """A source of the same network; extents have no symbols."""
-        del values
-        return PackageSource(self.model, self._models, self._texts, self.limits, self._shapes)
+        """A source of the same network, in which exactly these symbols are `given`."""
+        models, texts = self._models, self._texts
+        return PackageSource(self.model, models, texts, self.limits, self._shapes, values)
 
     def models(self) -> Sequence[tuple[Model, memoryview]]:
         """The models of the package that are used, and their files."""
@@ -50,7 +51,8 @@ class PackageSource(TfliteSource):
         """The manifest and the models, and the shapes of inputs that replace their own."""
         texts = {path: bytes(content) for path, content in self._texts.items()}
         texts[SHAPES] = json.dumps(self._shapes).encode()
-        return SourceFiles(self.model.file, texts, {}, None, {}, self.limits, "nnpackage")
+        given = dict(self.given)
+        return SourceFiles(self.model.file, texts, {}, None, given, self.limits, "nnpackage")
 
     def description(self) -> dict[str, Any]:
         """As that of a model, with the models of the package."""
@@ -62,6 +64,7 @@ def read_package(
     limits: Limits,
     diagnostics: Diagnostics,
     shapes: Mapping[str, Sequence[int]] | None = None,
+    symbols: Mapping[str, int] | None = None,
 ) -> PackageSource:
     """The source of a package; raises NnefError with all errors of the manifest or the models."""
     with open_package(path, limits) as files:
@@ -77,7 +80,7 @@ def read_package(
                 texts[model] = content
         diagnostics.raise_errors()
         names = {model: files.display_name(model) for model in used}
-    return _source(manifest, files.name, names, texts, limits, diagnostics, shapes)
+    return _source(manifest, files.name, names, texts, limits, diagnostics, shapes, symbols)
 
 
 def read_stored_package(files: SourceFiles, diagnostics: Diagnostics) -> PackageSource:
@@ -86,7 +89,8 @@ def read_stored_package(files: SourceFiles, diagnostics: Diagnostics) -> Package
     manifest = parse_manifest(texts[MANIFEST], f"{files.file}: {MANIFEST}", diagnostics)
     names = {path: f"{files.file}: {printable(path)}" for path in texts}
     shapes = json.loads(files.texts[SHAPES])
-    return _source(manifest, files.file, names, texts, files.limits, diagnostics, shapes)
+    given = files.symbols
+    return _source(manifest, files.file, names, texts, files.limits, diagnostics, shapes, given)
 
 
 def _used_models(manifest: Manifest, diagnostics: Diagnostics) -> Sequence[str]:
@@ -108,6 +112,7 @@ def _source(
     limits: Limits,
     diagnostics: Diagnostics,
     shapes: Mapping[str, Sequence[int]] | None,
+    given: Mapping[str, int] | None,
 ) -> PackageSource:
     """The source of the models in `texts`; `names`: of these models in messages."""
     models: dict[str, Model] = {}
@@ -128,7 +133,7 @@ def _source(
     if manifest.is_connected:
         every = [models[path] for path in manifest.models]
         joined = join_models(every, manifest, name, diagnostics)
-    return PackageSource(joined, models, texts, limits, shapes)
+    return PackageSource(joined, models, texts, limits, shapes, given)
 
 
 def _check_type(

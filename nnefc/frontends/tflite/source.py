@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from nnefc.formats.source_files import SourceFiles
-from nnefc.formats.tflite.model import Model
+from nnefc.formats.tflite.model import Model, Tensor
+from nnefc.frontends.common.bind_symbols import bind, evaluated_shapes
 from nnefc.frontends.common.graph_names import output_names
 from nnefc.frontends.common.graph_source import DeclaredOutput
 from nnefc.frontends.common.graph_states import GraphStates
@@ -37,10 +38,11 @@ class TfliteSource(SymbolicSource):
         content: bytes | memoryview,
         limits: Limits,
         shapes: Mapping[str, Sequence[int]] | None = None,
+        given: Mapping[str, int] | None = None,
         *,
         in_reals: bool = False,
     ) -> None:
-        """`shapes`: of inputs, which replace those of the file.
+        """`shapes`: of inputs, which replace those of the file; `given`: values of symbols.
 
         `in_reals`: operators on codes are computed in reals, see `real_form`.
         """
@@ -64,24 +66,28 @@ class TfliteSource(SymbolicSource):
         declared: list[SymbolicInput] = []
         for name, index in zip(unique, main.inputs, strict=True):
             tensor = main.tensors[index]
-            shape = (shapes or {}).get(name, tensor.shape)
-            extents = tuple(ast.Literal_(0, extent) for extent in shape)
+            shape = (shapes or {}).get(name)
+            extents = _extents(name, tensor) if shape is None else _literals(shape)
             dtype = DTYPES.get(tensor.type, DType.FLOAT32)
             declared.append(SymbolicInput(name, Place(model.file), extents, dtype))
-        super().__init__(Signature(tuple(declared)), unique, None)
+        super().__init__(Signature(tuple(declared)), unique, given)
         self.name = main.name or "graph"
         self.outputs = output_names(outputs)
 
     def with_symbols(self, values: Mapping[str, int]) -> TfliteSource:
-        """A source of the same model; extents have no symbols."""
-        del values
-        return TfliteSource(
-            self.model, self._content, self.limits, self._shapes, in_reals=self._in_reals
-        )
+        """A source of the same model, in which exactly these symbols are `given`."""
+        return self._with(values, in_reals=self._in_reals)
 
     def real_form(self) -> TfliteSource:
         """A source of the same model whose operators on codes are computed in reals."""
-        return TfliteSource(self.model, self._content, self.limits, self._shapes, in_reals=True)
+        return self._with(self.given, in_reals=True)
+
+    def _with(self, given: Mapping[str, int], *, in_reals: bool) -> TfliteSource:
+        """A source of the same model with these options."""
+        shapes = self._shapes
+        return TfliteSource(
+            self.model, self._content, self.limits, shapes, given, in_reals=in_reals
+        )
 
     @property
     def growing_axes(self) -> Mapping[str, int]:
@@ -98,7 +104,8 @@ class TfliteSource(SymbolicSource):
     def files(self) -> SourceFiles:
         """The model, as its file has it, and the shapes of inputs that replace its own."""
         texts = {CONTENT: bytes(self._content), SHAPES: json.dumps(self._shapes).encode()}
-        return SourceFiles(self.model.file, texts, {}, None, {}, self.limits, "tflite")
+        given = dict(self.given)
+        return SourceFiles(self.model.file, texts, {}, None, given, self.limits, "tflite")
 
     def models(self) -> Sequence[tuple[Model, memoryview]]:
         """The models of the network and their files."""
@@ -144,10 +151,17 @@ class TfliteSource(SymbolicSource):
         in_place: bool = True,
         capacity: int | None = None,
     ) -> Graph:
-        """The graph for input `shapes` by name; raises NnefError with all errors."""
+        """The graph for input `shapes` by name; raises NnefError with all errors.
+
+        `lifted`: values of the symbols, which may be symbolic (`nnefc.symbolic.integers`).
+        """
         diagnostics = diagnostics or Diagnostics(limit=self.limits.errors)
         self.require_inputs(shapes)
-        chosen = {**self.determined(), **shapes}
+        values = bind(self.signature, shapes, self.given)
+        if lifted is not None:
+            values = {**self.given, **lifted}
+            shapes = evaluated_shapes(self.signature, shapes, values)
+        chosen = {**self.determined(values), **shapes}
         stored = GraphStates(states or {}, capacity)
         names, model = self._names, self.model
         return build_graph(
@@ -161,3 +175,17 @@ class TfliteSource(SymbolicSource):
             diagnostics,
             in_reals=self._in_reals,
         )
+
+
+def _literals(shape: Sequence[int]) -> tuple[ast.Expression, ...]:
+    return tuple(ast.Literal_(0, extent) for extent in shape)
+
+
+def _extents(name: str, tensor: Tensor) -> tuple[ast.Expression, ...]:
+    """The extents of an input of the file; each -1 in its shape signature is another symbol."""
+    if len(tensor.signature) != len(tensor.shape):
+        return _literals(tensor.shape)
+    return tuple(
+        ast.Identifier(0, f"{name}_{axis}") if declared == -1 else ast.Literal_(0, extent)
+        for axis, (declared, extent) in enumerate(zip(tensor.signature, tensor.shape, strict=True))
+    )

@@ -11,7 +11,7 @@ from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import check_shape
 from nnefc.frontends.common.operators.axes import normalize_axis
 from nnefc.frontends.common.operators.indices import as_indices
-from nnefc.frontends.common.values import Operand, OperatorError
+from nnefc.frontends.common.values import Operand, OperatorError, integer_array
 from nnefc.frontends.tflite.operands import known_array
 from nnefc.frontends.tflite.registry import ANY, CODES, NUMBERS, Integers, Node, known, operator
 from nnefc.frontends.tflite.tensors import dtype_of
@@ -20,7 +20,7 @@ from nnefc.frontends.tflite.tensors import dtype_of
 @operator("SHAPE", types=ANY)
 def shape(make: OpBuilder, input: Operand, node: Node) -> Any:
     del make
-    return known_array(input.type.dims, dtype_of(node.output))
+    return known_array(integer_array(input.type.dims), dtype_of(node.output))
 
 
 @operator("RANK", types=ANY)
