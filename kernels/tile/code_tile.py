@@ -19,10 +19,11 @@ from typing import Any, Final, NamedTuple
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.tile.blocked_tile import ACCUMULATORS, MAX_HEIGHT, TAP_BYTES
 from nnefc.kernels.tile.code_results import Ending, Results
+from nnefc.kernels.tile.dot_squares import add_squares, exchanged
 from nnefc.kernels.tile.next_weights import prefetch_next, prefetch_own
 from nnefc.kernels.tile.offset_table import table_offset
 from nnefc.kernels.tile.strips import strips
-from nnefc.kernels.vector.dot_words import WORD_BYTES, WordDot, WordKind, dot_of
+from nnefc.kernels.vector.dot_words import WORD_BYTES, DotInstruction, WordDot, WordKind, dot_of
 from nnefc.kernels.vector.lanes import Lanes
 from nnefc.kernels.vector.vector_builder import Vector
 
@@ -131,16 +132,43 @@ class _CodeTile:
         base = [v.at(self.x, table_offset(v, self.x_pixels, i)) for i in range(self.height)]
         starts = [v.load(self.starts, v.nbytes * j) for j in range(self.vectors)]
         row = dot.planes * self.vectors * v.nbytes
-        with v.loop(0, self.depth, 1, starts * self.height) as turn:
+        first, sums = v.word(0), starts * self.height
+        if isinstance(dot, DotInstruction) and dot.squares and self.words == 1 and self.height > 1:
+            first = self.builder.and_(self.depth, v.word(-2))
+            sums = self._squares(dot, first, sums, base)
+        with v.loop(first, self.depth, 1, sums) as turn:
             sums = list(turn.values)
-            tap = v.at(self.taps, self.builder.mul(turn.index, v.word(TAP_BYTES)))
-            offset, number = table_offset(v, tap, 0), table_offset(v, tap, 1)
-            at = v.at(self.filter, self.builder.mul(number, v.word(self.words * row)))
-            sources = [v.at(pointer, offset) for pointer in base]
-            prefetch_own(v, at, self.words * row, self.number)
-            prefetch_next(v, at, self.depth, self.words * row, self.number, self.tiles)
+            sources, at = self._tap(turn.index, base, self.words * row)
             turn.next = self._entry(dot, sums, sources, at, row)
         return turn.values
+
+    def _tap(self, index: Any, base: Sequence[Any], nbytes: int) -> tuple[list[Any], Any]:
+        """Pointers to the codes of pixels and to the weights of an entry, `nbytes` bytes."""
+        v = self.v
+        tap = v.at(self.taps, self.builder.mul(index, v.word(TAP_BYTES)))
+        offset, number = table_offset(v, tap, 0), table_offset(v, tap, 1)
+        at = v.at(self.filter, self.builder.mul(number, v.word(nbytes)))
+        sources = [v.at(pointer, offset) for pointer in base]
+        prefetch_own(v, at, nbytes, self.number)
+        prefetch_next(v, at, self.depth, nbytes, self.number, self.tiles)
+        return sources, at
+
+    def _squares(
+        self, dot: DotInstruction, end: Any, sums: list[Lanes], base: Sequence[Any]
+    ) -> list[Lanes]:
+        """Sums with the products of the entries before `end`, by twos, of pairs of pixels."""
+        v = self.v
+        with v.loop(0, end, 2, exchanged(sums, self.vectors)) as turn:
+            indices = turn.index, self.builder.add(turn.index, v.word(1))
+            entries = [self._tap(each, base, self.vectors * v.nbytes) for each in indices]
+            (low, low_at), (high, high_at) = entries
+            codes = [v.load_item(x) for pixel in zip(low, high, strict=True) for x in pixel]
+            pairs = [v.gather(codes[i : i + 4]) for i in range(0, len(codes) - 3, 4)]
+            last = codes[4 * len(pairs) :]
+            places = [v.nbytes * j for j in range(self.vectors)]
+            words = [(v.load(low_at, place), v.load(high_at, place)) for place in places]
+            turn.next = add_squares(v, dot.squares, list(turn.values), pairs, last, words, dot)
+        return exchanged(turn.values, self.vectors)
 
     def _entry(
         self, dot: WordDot, sums: list[Lanes], sources: Sequence[Any], at: Any, row: int

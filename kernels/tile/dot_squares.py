@@ -12,13 +12,11 @@ the columns of a vector are two vectors of squares, which take the places of the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from nnefc.kernels.codegen.llvm_ir import ir
 from nnefc.kernels.vector.dot_words import WordDot, vector_items
 from nnefc.kernels.vector.lanes import Lanes, shuffle_two
-from nnefc.kernels.vector.llvm_types import I32
 from nnefc.kernels.vector.vector_builder import Vector
 
 _LOW: Final = (0, 1, 4, 5)
@@ -45,38 +43,29 @@ def add_squares(
     v: Vector,
     name: str,
     squares: Sequence[Lanes],
-    rows: Sequence[Any],
+    pairs: Iterable[Lanes],
+    last: Sequence[Any],
     words: Sequence[tuple[Lanes, Lanes]],
     dot: WordDot,
 ) -> list[Lanes]:
     """The sums, with the products of two words of each row.
 
-    name: of the instruction.  squares: as of `exchanged`.  rows: pointers to the words of rows,
-    which are neighbours.  words: two words of the columns of each vector.  A last row without
-    another is multiplied by `dot`.
+    name: of the instruction.  squares: as of `exchanged`.  pairs: two words of each of two rows;
+    each is emitted before its products.  last: two words of a last row without another, which `dot`
+    multiplies.  words: two words of the columns of each vector.
     """
     width, result = len(words), list(squares)
     columns = [[shuffle_two(x, y, v, order) for order in _COLUMNS] for x, y in words]
-    for i in range(0, len(rows) - 1, 2):
-        codes = _two_rows(v, rows[i : i + 2])
-        for j, pairs in enumerate(columns):
-            for place, weights in zip((i * width + j, (i + 1) * width + j), pairs, strict=True):
+    for i, codes in enumerate(pairs):
+        for j, halves in enumerate(columns):
+            for half, weights in enumerate(halves):
+                place = (2 * i + half) * width + j
                 result[place] = _add(name, result[place], codes, weights)
-    if len(rows) % 2:
-        for k in range(2):
-            code = v.builder.load(v.at(rows[-1], 4 * k), typ=I32, align=1)
-            codes = dot.codes(v.splat(code))
-            for j, both in enumerate(words, len(result) - width):
-                result[j] = dot.add(result[j], codes, [both[k]])
+    for k, word in enumerate(last):
+        codes = dot.codes(v.splat(word))
+        for j, both in enumerate(words, len(result) - width):
+            result[j] = dot.add(result[j], codes, [both[k]])
     return result
-
-
-def _two_rows(v: Vector, rows: Sequence[Any]) -> Lanes:
-    """Two words of each of two rows, in a vector."""
-    kind = ir.VectorType(I32, 2)
-    halves = [v.builder.load(row, typ=kind, align=1) for row in rows]
-    order = ir.Constant(ir.VectorType(I32, 4), list(range(4)))
-    return v.value(v.builder.shuffle_vector(*halves, order))
 
 
 def _add(name: str, sums: Lanes, codes: Lanes, weights: Lanes) -> Lanes:

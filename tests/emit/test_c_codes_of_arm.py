@@ -20,7 +20,7 @@ from tests.helpers.onnx.quantized_networks import Network
 UNIT = 0.02
 TARGETS = ("aarch64", "cortex-a53"), ("aarch64+dotprod", "neoverse-n1"), ("aarch64+i8mm", "max")
 SIZES = (13, 20, 21), (2, 8, 4), (8, 28, 24), (1, 12, 9)
-"""Rows, depths and columns of products: odd numbers of rows and of words of the depth, and even."""
+"""Rows, depths and columns of products: odd and even numbers of rows and of words of the depth."""
 
 
 def network() -> tuple[Any, tuple[int, ...]]:
@@ -78,20 +78,27 @@ def test_quantized_networks_have_the_same_bits(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @needs_emulator
-def test_products_are_exact(tmp_path: Path) -> None:
+def test_sums_are_exact(tmp_path: Path) -> None:
     inputs, outputs, nodes = list[str](), list[str](), list[str]()
     for i, (m, k, n) in enumerate(SIZES):
         inputs += [f"int8[{m},{k}] a{i}", f"int8[{k},{n}] b{i}"]
         outputs.append(f"int32[{m},{n}] y{i}")
         nodes.append(f"y{i} = MatMulInteger(a{i}, b{i})")
+    inputs.append("int8[1,12,5,7] image")
+    outputs.append("int32[1,24,3,5] y")
+    nodes.append("y = ConvInteger(image, filter)")
     graph = f"g ({', '.join(inputs)}) => ({', '.join(outputs)}) {{ {' '.join(nodes)} }}"
     document = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> {graph}')
-    onnx.save(document, tmp_path / "net.onnx")
     random = np.random.default_rng(2)
     shapes = [shape for m, k, n in SIZES for shape in ((m, k), (k, n))]
-    x = [random.integers(-128, 127, shape, np.int8, endpoint=True) for shape in shapes]
-    pairs = zip(x[::2], x[1::2], strict=True)
+    shapes += [(1, 12, 5, 7), (24, 12, 3, 3)]
+    *x, filter_ = [random.integers(-128, 127, each, np.int8, endpoint=True) for each in shapes]
+    document.graph.initializer.append(onnx.numpy_helper.from_array(filter_, "filter"))
+    onnx.save(document, tmp_path / "net.onnx")
+    pairs = zip(x[:-1:2], x[1::2], strict=True)
     want = [(a.astype(np.int64) @ b).astype(np.int32) for a, b in pairs]
+    windows = np.lib.stride_tricks.sliding_window_view(x[-1].astype(np.int64), (3, 3), (2, 3))
+    want.append(np.einsum("ncyxhw,ochw->noyx", windows, filter_).astype(np.int32))
     model = nnefc.compile(tmp_path / "net.onnx")
     model.emit_c(tmp_path / "c", name="net", target="aarch64+i8mm")
     program = emulated_program(tmp_path / "c", "net")
