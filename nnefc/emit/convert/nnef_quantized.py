@@ -140,12 +140,10 @@ class _Quantization:
         same = all(_parameters(pair) == parameters for pair in pairs)
         if parameters is None or not same or len(pairs) != len(codes.users):
             return
-        is_alone = list(x.users) == [op] and not graph.is_output(x) and x.op is not None
-        is_result = graph.is_output(codes)
-        target = x if is_alone or (not is_result and list(x.users) == [op]) else None
-        if target is None:
-            target = build(graph, "copy", [x], before=op).output
         names = [n for n, v in zip(graph.output_names, graph.outputs, strict=True) if v is codes]
+        is_alone = list(x.users) == [op] and not graph.is_output(x)
+        is_alone = is_alone and not (names and x.op is None)  # an input stays as it is given
+        target = x if is_alone else build(graph, "copy", [x], before=op).output
         if names:
             target.name = names[0]
             for name in names:

@@ -145,3 +145,23 @@ def test_labels_of_weights_and_biases_are_valid_and_differ(tmp_path: Path) -> No
     assert len({*labels}) == len(labels) == 6, "two filters with scales, and two biases"
     want, found = outputs(codes, x)["y"], outputs(again, x)["y"]
     np.testing.assert_allclose(found, want, rtol=1e-6, atol=1e-5)
+
+
+def test_a_result_that_is_also_rounded_stays_real(tmp_path: Path) -> None:
+    graph = import_text("""version 1.0; graph net(x) -> (y, z) {
+        x = external(shape = [1,2,5,5]);
+        w = variable(shape = [4,2,3,3], label = 'w');
+        v = variable(shape = [4,4,1,1], label = 'v');
+        y = conv(x, w, 0.1);
+        z = conv(y, v, 0.0);
+    }""")
+    for variable in graph.variables.values():
+        variable.data = reals(*variable.type.dims, seed=len(variable.label))
+    codes = nnefc.quantize(graph, reals(6, 1, 2, 5, 5, seed=1))
+    model = quantized_document(codes)
+    model.write(tmp_path / "net")
+    assert model.quantization is not None
+    assert '"y":' not in model.quantization
+    again = nnefc.import_model(tmp_path / "net", strict=True)
+    x = reals(1, 2, 5, 5, seed=2)
+    np.testing.assert_allclose(outputs(again, x)["y"], outputs(codes, x)["y"], 1e-6, 1e-6)
