@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from nnefc.ir import Op, Value
 from nnefc.ops.core.window_arithmetic import Window, convolution_window, pooling_window
+from nnefc.ops.standard.reshape_transpose import permutation
 from nnefc.ops.standard.slice_pad_tile_gather import slice_ranges
 from nnefc.passes.canonicalise.rules import NewOp, Result, rule
 from nnefc.passes.op_queries import is_zero, producer
@@ -37,6 +38,18 @@ def _zeros(value: Value) -> tuple[Value, Padding] | None:
     return op.inputs[0], padding
 
 
+def _zeros_before(value: Value) -> tuple[Value | NewOp, Padding] | None:
+    """`_zeros`, also of a border before a transpose, as of images with channels last."""
+    transpose = producer(value, "transpose")
+    padded = _zeros(value if transpose is None else transpose.inputs[0])
+    if transpose is None or padded is None:
+        return padded
+    source, padding = padded
+    order = permutation(transpose.attributes["axes"], value.type.rank)
+    turned = NewOp("transpose", [source], {"axes": order})
+    return turned, tuple(padding[axis] for axis in order)
+
+
 def _sum(a: Padding, b: Padding) -> Padding:
     return tuple((p + r, q + s) for (p, q), (r, s) in zip(a, b, strict=True))
 
@@ -44,7 +57,7 @@ def _sum(a: Padding, b: Padding) -> Padding:
 @rule("conv")
 def _padded_convolution(op: Op) -> Result:
     """Merge a border of zeros into the padding of a convolution."""
-    padded = _zeros(op.inputs[0])
+    padded = _zeros_before(op.inputs[0])
     if padded is None or op.attributes["border"] != "constant":
         return None
     source, (batch, channels, *spatial) = padded
@@ -59,7 +72,7 @@ def _padded_convolution(op: Op) -> Result:
 @rule("box", "max_pool")
 def _padded_pooling(op: Op) -> Result:
     """Merge a border of zeros into the padding of a pooling with border 'constant'."""
-    padded = _zeros(op.inputs[0])
+    padded = _zeros_before(op.inputs[0])
     if padded is None:
         return None
     window = pooling_window(op.inputs[0].type.dims, op.attributes)
