@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from nnefc.formats.tflite.model import Quantization, Tensor
+from nnefc.formats.tflite.sparse import Array, Sparsity
 from nnefc.frontends.tflite.tensors import DTYPES
 
 _OTHER_TYPES: Final[Mapping[str, type]] = {
@@ -31,10 +32,17 @@ def item_type(tensor: Tensor) -> type | None:
     return None if dtype is None else dtype.numpy.type
 
 
-def details_of(tensor: Tensor, shape: Sequence[int]) -> dict[str, Any]:
-    """The description of a tensor of this shape, as `Interpreter.get_input_details` has it."""
+def details_of(tensor: Tensor, shape: Sequence[int], tensors: Sequence[Tensor]) -> dict[str, Any]:
+    """The description of a tensor of this shape, as `Interpreter.get_input_details` has it.
+
+    `tensors`: those of the subgraph.
+    """
     codes = tensor.quantization or Quantization((), (), 0)
-    single = len(codes.scale) == 1
+    single, blocks = len(codes.scale) == 1, codes.blocks
+    scales, zeros = np.array(codes.scale, np.float32), np.array(codes.zero_point, np.int32)
+    if blocks is not None:
+        scales = _constant(tensors, blocks.scales, np.float16)
+        zeros = _constant(tensors, blocks.zero_points, np.int32)
     return {
         "name": tensor.name,
         "index": tensor.index,
@@ -43,10 +51,34 @@ def details_of(tensor: Tensor, shape: Sequence[int]) -> dict[str, Any]:
         "dtype": item_type(tensor),
         "quantization": (codes.scale[0], codes.zero_point[0]) if single else (0.0, 0),
         "quantization_parameters": {
-            "scales": np.array(codes.scale, np.float32),
-            "zero_points": np.array(codes.zero_point, np.int32),
-            "quantized_dimension": codes.axis if codes.scale else 0,
-            "block_size": 0,
+            "scales": scales,
+            "zero_points": zeros,
+            "quantized_dimension": codes.axis if codes.scale or blocks else 0,
+            "block_size": blocks.size if blocks else 0,
         },
-        "sparsity_parameters": {},
+        "sparsity_parameters": {} if tensor.sparsity is None else _stored(tensor.sparsity),
     }
+
+
+def _constant(tensors: Sequence[Tensor], index: int, type_: type[np.generic]) -> Array:
+    """The items of a constant of this type; empty if it is another tensor, or none."""
+    if not 0 <= index < len(tensors):
+        return np.array([], type_)
+    data = tensors[index].data
+    if data is None or item_type(tensors[index]) is not type_:
+        return np.array([], type_)
+    return np.frombuffer(data, type_).copy()
+
+
+def _stored(sparsity: Sparsity) -> dict[str, Any]:
+    """Which items of a tensor are stored."""
+    levels: list[dict[str, Any]] = []
+    for each in sparsity.levels:
+        if each.segments is None or each.indices is None:
+            levels.append({"format": 0, "dense_size": each.size})
+            continue
+        segments, indices = (x.astype(np.int32) for x in (each.segments, each.indices))
+        levels.append({"format": 1, "array_segments": segments, "array_indices": indices})
+    blocks = {"block_map": np.array(sparsity.blocks, np.int32)} if sparsity.blocks else {}
+    order = np.array(sparsity.order, np.int32)
+    return {"traversal_order": order, **blocks, "dim_metadata": levels}

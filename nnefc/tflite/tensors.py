@@ -52,7 +52,7 @@ class SubgraphTensors:
         """What LiteRT tells about a tensor."""
         tensor = self.subgraph.tensors[index]
         shape = self._shapes.get(index, self._outputs.get(index, tensor.shape))
-        return details_of(tensor, shape)
+        return details_of(tensor, shape, self.subgraph.tensors)
 
     def every(self) -> list[dict[str, Any]]:
         """The details of all tensors whose items have a type of NumPy."""

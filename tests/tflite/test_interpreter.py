@@ -15,6 +15,8 @@ import pytest
 import nnefc.tflite
 from nnefc import NnefError
 from nnefc.tflite import Interpreter
+from tests.frontends.tflite.test_sparse import densify
+from tests.frontends.tflite.test_sparse import sparse as stored
 from tests.helpers.tflite.one_operator import Case, Constant, Variable, content_of
 from tests.helpers.tflite.write import model, operator, operator_code, subgraph, tensor, write
 
@@ -140,7 +142,35 @@ def close(ours: list[Any], theirs: list[Any]) -> None:
         np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("make", [dense, quantized, recurrent])
+def sparse() -> bytes:
+    """Weights of which blocks of four are stored."""
+    weights = np.array([[1, 2, 3, 4, 0, 0, 0, 0], [0, 0, 0, 0, 5, 6, 7, 8]], np.float32)
+    return content_of(densify(stored(weights, (0, 1, 2), {1}, {1: 4})))
+
+
+def in_blocks() -> bytes:
+    """Weights of 4 bits with a scale, and one of them with a zero point, for each block."""
+
+    def blocks(zeros: int) -> dict[str, Any]:
+        table = {"scales": 4, "zero_points": zeros, "block_size": 32}
+        return {"details": ("BlockwiseQuantization", table), "quantized_dimension": 1}
+
+    tensors = [
+        tensor((1, 64), "FLOAT32", "x"),
+        tensor((4, 64), "INT4", "v", 1, quantization=blocks(-1)),
+        tensor((4, 64), "INT4", "w", 1, quantization=blocks(5)),
+        tensor((1, 4), "FLOAT32", "y"),
+        tensor((4, 2), "FLOAT16", "scales", 2),
+        tensor((4, 2), "INT32", "zeros", 3),
+    ]
+    node = operator(0, (0, 2, -1), (3,), "FullyConnectedOptions")
+    items = [bytes(128), (np.arange(8) / 8).astype(np.float16).tobytes()]
+    graph = subgraph(tensors, [node], (0,), (3,))
+    codes = [operator_code("FULLY_CONNECTED", 14)]
+    return write(model(codes, [graph], [*items, np.arange(8, dtype=np.int32).tobytes()]))
+
+
+@pytest.mark.parametrize("make", [dense, quantized, recurrent, sparse, in_blocks])
 def test_details_are_those_of_litert(make: Callable[[], bytes]) -> None:
     theirs, ours = litert(make()), Interpreter(model_content=make())
     same_details(ours, theirs)

@@ -11,6 +11,16 @@ from nnefc.formats.tflite.sparse import Sparsity
 
 
 @dataclass(frozen=True, slots=True)
+class Blocks:
+    """Scales and zero points of blocks, which are tensors of the subgraph."""
+
+    scales: int
+    zero_points: int
+    """-1 for none."""
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
 class Quantization:
     """Codes stand for (code - zero_point) scale; both vary along `axis` if there are several."""
 
@@ -20,6 +30,7 @@ class Quantization:
     axis: int
     details: str = ""
     """The table that replaces scales and zero points, such as `BlockwiseQuantization`, or ""."""
+    blocks: Blocks | None = None
 
 
 @dataclass(frozen=True, slots=True)

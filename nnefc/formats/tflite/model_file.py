@@ -21,6 +21,7 @@ from nnefc.formats.tflite.enumerations import (
     PLACEHOLDER,
 )
 from nnefc.formats.tflite.model import (
+    Blocks,
     Model,
     Operator,
     Quantization,
@@ -190,9 +191,12 @@ class _Maker:
         if len(zero_point) != len(scale):
             self._error(f"it has {len(scale)} scales, but {len(zero_point)} zero points")
             return None
-        details = table["details"]
-        name = "" if details is None else details[0]
-        return Quantization(scale, zero_point, table["quantized_dimension"], name)
+        details: tuple[str, Mapping[str, Any]] | None = table["details"]
+        name, more = details or ("", {})
+        blocks = None
+        if name == "BlockwiseQuantization":
+            blocks = Blocks(more["scales"], more["zero_points"], more["block_size"])
+        return Quantization(scale, zero_point, table["quantized_dimension"], name, blocks)
 
     def _sparsity(self, table: Mapping[str, Any] | None, shape: Sequence[int]) -> Sparsity | None:
         """Which items a sparse constant has; None for a dense one."""
