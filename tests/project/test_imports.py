@@ -57,6 +57,7 @@ ALLOWED: dict[str, set[str]] = {
         *("formats", "ir", "options", "ops", "frontends", "kernels", "passes", "runtime", "emit"),
         *("driver", "artifacts", "model_cache", "dynamic", "api", "digits"),
     },
+    "openvx": {"formats", "ir", "options", "frontends", "runtime", "api"},
     "pytorch": {"syntax", "formats", "options", "frontends"},
 }
 

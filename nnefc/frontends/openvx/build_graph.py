@@ -1,0 +1,133 @@
+"""Build one graph of all layers of a verified OpenVX graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from nnefc.frontends.common.budget import Budget
+from nnefc.frontends.common.graph_outputs import add_output
+from nnefc.frontends.common.op_builder import OpBuilder
+from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError
+from nnefc.frontends.openvx.enumerations import DTYPES
+from nnefc.frontends.openvx.layers import Layer
+from nnefc.frontends.openvx.node_order import place
+from nnefc.frontends.openvx.regions import Region, best_cut, whole
+from nnefc.frontends.openvx.specification.functions import activation, normalization, softmax
+from nnefc.frontends.openvx.specification.pooling import pooling
+from nnefc.frontends.openvx.specification.sums import convolution, deconvolution, fully_connected
+from nnefc.frontends.openvx.tensors import Layout, TensorInfo
+from nnefc.frontends.openvx.values import Call
+from nnefc.frontends.openvx.verify import Verified
+from nnefc.ir import Graph, Location
+from nnefc.support.errors import Diagnostics
+from nnefc.support.limits import Limits
+
+Build = Callable[[Call], Operand]
+
+SPECIFICATION: Final[Mapping[str, Build]] = {
+    "convolution_layer": convolution,
+    "deconvolution_layer": deconvolution,
+    "fully_connected_layer": fully_connected,
+    "pooling_layer": pooling,
+    "softmax_layer": softmax,
+    "normalization_layer": normalization,
+    "activation_layer": activation,
+}
+
+
+class Network(NamedTuple):
+    """A graph, and the root tensors that its inputs and outputs are, in order."""
+
+    graph: Graph
+    inputs: Sequence[TensorInfo]
+    outputs: Sequence[TensorInfo]
+
+
+def build_graph(
+    verified: Verified, layers: Mapping[str, Build], limits: Limits, diagnostics: Diagnostics
+) -> Network:
+    """The graph; raises NnefError with what its layers report.  `layers`: an arithmetic."""
+    graph = Graph("graph")
+    roots = _Roots(verified, OpBuilder(graph, Budget(limits, 64 * len(verified.layers))))
+    for layer in verified.layers:
+        try:
+            roots.build(layer, layers[layer.kind])
+        except OperatorError as wrong:
+            diagnostics.error(wrong.rule, wrong.message, place(layer), hint=wrong.hint)
+            break
+    diagnostics.raise_errors()
+    written = [each.root for layer in verified.layers for each in layer.writes.values()]
+    outputs = [root for root in dict.fromkeys(written) if not root.is_virtual]
+    for root in outputs:
+        value = roots.read(root, whole(roots.dims(root)))
+        add_output(graph, roots.make.value(value), root.name)
+    return Network(graph, list(roots.inputs), outputs)
+
+
+class _Roots:
+    """The present values of root tensors: pieces that layers wrote, in front of an input."""
+
+    def __init__(self, verified: Verified, make: OpBuilder) -> None:
+        self._verified = verified
+        self.make = make
+        self._pieces: dict[TensorInfo, list[tuple[Region, Operand]]] = {}
+        self.inputs: dict[TensorInfo, Operand] = {}
+
+    def dims(self, root: TensorInfo) -> tuple[int, ...]:
+        """The dims of a root; that of a virtual one may be known from a layer."""
+        return root.dims or self._verified.layouts[root].dims
+
+    def build(self, layer: Layer, function: Build) -> None:
+        """Compute a layer and note its result."""
+        region, layouts = self._verified.region, self._verified.layouts
+        operands = {name: self.read(x.root, region(x)) for name, x in layer.reads.items()}
+        operands |= {name: known(tensor) for name, tensor in layer.static.items()}
+        described = {name: layouts[tensor] for name, tensor in layer.tensors.items()}
+        with self.make.at(Location(place(layer))):
+            result = function(Call(self.make, layer, operands, described))
+        (tensor,) = layer.writes.values()
+        self._pieces.setdefault(tensor.root, []).append((region(tensor), result))
+
+    def read(self, root: TensorInfo, region: Region) -> Operand:
+        """The items of a region of a root."""
+        pieces = self._pieces.get(root, ())
+        for piece, value in pieces:
+            if piece.contains(region):
+                return self._sliced(value, region.within(piece), piece.dims)
+        if not any(piece.overlaps(region) for piece, _ in pieces):
+            return self._sliced(self._input(root), region, self.dims(root))
+        axis, at = best_cut(region, [piece for piece, _ in pieces])
+        parts = [self.read(root, part) for part in region.cut(axis, at)]
+        return self.make("concat", parts, axis=len(region.start) - 1 - axis)
+
+    def _input(self, root: TensorInfo) -> Operand:
+        """The graph's input for a root with memory."""
+        if root not in self.inputs:
+            assert root.dims is not None
+            assert root.format is not None
+            type_ = Layout(root.dims, root.format).array_type
+            self.inputs[root] = self.make.graph.add_input(type_, root.name)
+        return self.inputs[root]
+
+    def _sliced(self, value: Operand, region: Region, dims: tuple[int, ...]) -> Operand:
+        """A region of a value with these dims."""
+        rank = len(dims)
+        axes = [i for i in range(rank) if region.dims[i] != dims[i]]
+        if not axes:
+            return value
+        return self.make(
+            "slice",
+            value,
+            axes=tuple(rank - 1 - i for i in axes),
+            begin=tuple(region.start[i] for i in axes),
+            end=tuple(region.end[i] for i in axes),
+        )
+
+
+def known(tensor: TensorInfo) -> KnownTensor:
+    """The data of a static tensor, copied: later changes of its memory have no effect."""
+    memory = tensor.memory
+    assert memory is not None
+    assert tensor.format is not None
+    return KnownTensor(memory.copy(), DTYPES[tensor.format.type])

@@ -1,0 +1,152 @@
+"""Convolutions, deconvolutions and fully connected layers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from nnefc.frontends.common.values import Array, KnownTensor, Operand
+from nnefc.frontends.openvx.enumerations import DTYPES
+from nnefc.frontends.openvx.rules.fully_connected import core_rank
+from nnefc.frontends.openvx.tensors import FLOAT32
+from nnefc.frontends.openvx.values import Call, batched, number, rounded, shaped, zero
+from nnefc.frontends.openvx.windows import room, smallest_skip, upscale
+from nnefc.ir import DType
+
+LARGEST_INT32: Final = (1 << 31) - 1
+
+
+def convolution(call: Call) -> Operand:
+    """A convolution; its output size determines padding at the ends."""
+    x, dims = batched(call, call.operands["inputs"], 4), call.layouts["inputs"].dims
+    kernel = call.layouts["weights"].dims
+    skips = skips_of(call, dims, kernel)
+    dilations = [call.value(f"dilation_{each}") + 1 for each in "yx"]
+    padding: list[tuple[int, int]] = []
+    for i, skip, dilation in zip((1, 0), skips, dilations, strict=True):
+        before = call.value(f"padding_{'xy'[i]}")
+        span = (call.output.dims[i] - 1) * skip + (kernel[i] - 1) * dilation + 1
+        padding.append((before, span - before - dims[i]))
+    window = {"padding": tuple(padding), "stride": skips, "dilation": tuple(dilations)}
+    return summed(call, "conv", x, weights_of(call), window)
+
+
+def skips_of(call: Call, dims: tuple[int, ...], kernel: tuple[int, ...]) -> tuple[int, int]:
+    """The skips along y and x."""
+    skips: list[int] = []
+    for i, name in ((1, "y"), (0, "x")):
+        moves = room(
+            dims[i], call.value(f"padding_{name}"), kernel[i], call.value(f"dilation_{name}")
+        )
+        skip = smallest_skip(moves, call.output.dims[i], call.value("down_scale_size_rounding"))
+        assert skip is not None
+        skips.append(skip)
+    return skips[0], skips[1]
+
+
+def upscales_of(call: Call) -> tuple[int, int]:
+    """The upscales along y and x."""
+    dims, kernel = call.layouts["inputs"].dims, call.layouts["weights"].dims
+    factors: list[int] = []
+    for i, name in ((1, "y"), (0, "x")):
+        padding, extra = call.value(f"padding_{name}"), call.value(f"a_{name}")
+        factor = upscale(dims[i], padding, kernel[i], extra, call.output.dims[i])
+        assert factor is not None
+        factors.append(factor)
+    return factors[0], factors[1]
+
+
+def deconvolution(call: Call) -> Operand:
+    """A convolution of the input with zeros between its items.
+
+    The text does not turn the kernel, which a transposed convolution does: it is turned before.
+    """
+    x = batched(call, call.operands["inputs"], 4)
+    turned = KnownTensor(
+        np.ascontiguousarray(weights_of(call).array[:, :, ::-1, ::-1].swapaxes(0, 1)),
+        weights_of(call).dtype,
+    )
+    paddings = [call.value(f"padding_{each}") for each in "yx"]
+    extras = [call.value(f"a_{each}") for each in "yx"]
+    window = {
+        "padding": tuple((p, p - a) for p, a in zip(paddings, extras, strict=True)),
+        "stride": upscales_of(call),
+        "output_shape": (x.type.dims[0], *call.output.dims[2::-1]),
+    }
+    return summed(call, "deconv", x, turned, window)
+
+
+def fully_connected(call: Call) -> Operand:
+    """A product of rows and a matrix."""
+    weights = weights_of(call)
+    dims = call.layouts["inputs"].dims
+    core = core_rank(dims, call.layouts["weights"].dims, call.output.dims)
+    depth = math.prod(dims[:core])
+    x = call.make.reshape(call.operands["inputs"], (math.prod(dims[core:]), depth))
+    matrix = KnownTensor(weights.array.reshape(len(weights.array), depth), weights.dtype)
+    return summed(call, "matmul", x, matrix, {"transposeB": True})
+
+
+def weights_of(call: Call) -> KnownTensor:
+    """The weights, which are static."""
+    weights = call.operands["weights"]
+    assert isinstance(weights, KnownTensor)
+    return weights
+
+
+def summed(
+    call: Call, name: str, x: Operand, weights: KnownTensor, window: Mapping[str, Any]
+) -> Operand:
+    """Sums of products by the operation `name`, with biases, in the format of the outputs."""
+    make, biases = call.make, _biases(call, name)
+    if call.format == FLOAT32:
+        y = make(name, x, weights, **window)
+        return shaped(call, y if biases is None else make("add", y, biases))
+    position = call.format.position
+    if biases is not None:
+        biases = KnownTensor(biases.array.astype(np.int64) << position, DType.INT64)
+    is_wide = _largest(call, weights, biases, is_transposed=name == "deconv") > LARGEST_INT32
+    zeros = zero(call.format), zero(call.format)
+    sums = make(f"integer_{name}", x, weights, *zeros, wide=is_wide, **window)
+    if biases is not None:
+        sums = make("add", sums, make.cast(biases, sums.type.dtype))
+    return shaped(call, _in_format(call, sums))
+
+
+def _in_format(call: Call, sums: Operand) -> Operand:
+    """Integers with twice the fraction bits, rounded, then saturated or wrapped."""
+    make, dtype, position = call.make, DTYPES[call.format.type], call.format.position
+    if position == 0 and call.wraps:
+        return make.cast(sums, dtype)
+    if position == 0:
+        # the conversion to float32 keeps the order of integers: saturation is exact
+        return make("quantize", make.cast(sums, DType.FLOAT32), 1.0, number(0, dtype))
+    units = make("mul", make.cast(sums, DType.FLOAT64), 2.0**-position)
+    return rounded(call, units, wraps=call.wraps, to_even=call.rounds_to_even)
+
+
+def _biases(call: Call, name: str) -> KnownTensor | None:
+    """Biases as they broadcast with [batch, outputs, height, width] or [batch, outputs]."""
+    biases = call.operands.get("biases")
+    if biases is None:
+        return None
+    assert isinstance(biases, KnownTensor)
+    shape = biases.array.shape if biases.array.ndim == 3 else (-1, 1, 1)
+    array: Array = biases.array.reshape(1, -1) if name == "matmul" else biases.array.reshape(1, *shape)
+    return KnownTensor(array, biases.dtype)
+
+
+def _largest(
+    call: Call, weights: KnownTensor, biases: KnownTensor | None, *, is_transposed: bool
+) -> int:
+    """A bound of the absolute values of sums with biases."""
+    limits = np.iinfo(DTYPES[call.format.type].numpy)
+    most = max(-int(limits.min), int(limits.max))
+    axis = 1 if is_transposed else 0
+    sizes = np.abs(weights.array.astype(np.int64))
+    rows = sizes.sum(axis=tuple(i for i in range(sizes.ndim) if i != axis))
+    bias = 0 if biases is None else int(np.abs(biases.array).max())
+    return int(rows.max()) * most + bias

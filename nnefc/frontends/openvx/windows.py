@@ -1,0 +1,39 @@
+"""Skips of convolutions and pooling, upscales of deconvolutions: found from the sizes of tensors."""
+
+from __future__ import annotations
+
+from nnefc.frontends.openvx.enumerations import DownScaleSizeRounding
+
+
+def room(extent: int, padding: int, kernel: int, dilation: int = 0) -> int:
+    """How far a kernel can move over a padded extent; negative if it does not fit."""
+    return extent + 2 * padding - kernel - (kernel - 1) * dilation
+
+
+def smallest_skip(room: int, output: int, rounding: DownScaleSizeRounding) -> int | None:
+    """The smallest skip for which room / skip, rounded, plus 1 is `output`; None if there is none.
+
+    1 for an output of one item, which never moves.
+    """
+    if room < 0 or output < 1:
+        return None
+    if output == 1:
+        return 1
+    is_ceiling = rounding == DownScaleSizeRounding.CEILING
+    skip = -(-room // (output - 1)) if is_ceiling else room // output + 1
+    if skip < 1:
+        return None
+    moves = -(-room // skip) if is_ceiling else room // skip
+    return skip if moves + 1 == output else None
+
+
+def upscale(extent: int, padding: int, kernel: int, extra: int, output: int) -> int | None:
+    """The upscale with (extent - 1) upscale - 2 padding + kernel + extra = output; None if none.
+
+    1 for an input of one item, or the smallest one that `extra` allows.
+    """
+    distance = output + 2 * padding - kernel - extra
+    if extent == 1:
+        return extra + 1 if distance == 0 else None
+    factor, rest = divmod(distance, extent - 1)
+    return factor if rest == 0 and factor > extra >= 0 else None

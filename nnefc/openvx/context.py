@@ -1,0 +1,70 @@
+"""The context: what graphs and tensors have in common."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+from nnefc.frontends.openvx.enumerations import Type
+from nnefc.frontends.openvx.tensors import TensorInfo
+from nnefc.openvx.arguments import check_bytes, checked_dims, checked_format
+from nnefc.openvx.graph import ARITHMETICS, Graph
+from nnefc.openvx.tensor import Tensor
+from nnefc.support.errors import NnefError
+from nnefc.support.limits import Limits
+
+EXTENSIONS: Final = "KHR_NN_8 KHR_NN_16"
+"""The extensions of the standard (section 1.6)."""
+
+
+class Context:
+    """Creates tensors and graphs."""
+
+    extensions: Final = EXTENSIONS
+    """What `VX_CONTEXT_EXTENSIONS` is."""
+
+    def __init__(
+        self,
+        *,
+        arithmetic: Literal["specification", "conformance"] = "specification",
+        threads: int | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        """
+        Args:
+            arithmetic: "specification": exact sums with one rounding at the end; "conformance":
+                what Khronos' conformance suite computes, where it leaves the text, too.
+            threads: Threads that a graph may use; None: all usable CPUs.
+            limits: Bounds of memory.
+        """
+        if arithmetic not in ARITHMETICS:
+            names = ", ".join(map(repr, ARITHMETICS))
+            message = f"arithmetic = {arithmetic!r}: expected one of {names}"
+            raise NnefError.of("input/argument", message)
+        self.arithmetic = arithmetic
+        self.threads = threads
+        self.limits = limits or Limits()
+        self._versions: dict[TensorInfo, int] = {}
+        self._count = 0
+
+    def create_tensor(self, dims: Any, data_type: Type, fixed_point_position: int = 0) -> Tensor:
+        """A tensor of zeros; `dims` with the fastest first, 8 fraction bits for Q7.8."""
+        checked = checked_dims(dims)
+        format = checked_format(data_type, fixed_point_position)
+        check_bytes(checked, format, self.limits)
+        return Tensor(TensorInfo(self.new_name(), checked, format), self._changed)
+
+    def create_graph(self) -> Graph:
+        """A graph without nodes."""
+        return Graph(self)
+
+    def new_name(self) -> str:
+        """A name for a tensor."""
+        self._count += 1
+        return f"tensor_{self._count}"
+
+    def version(self, root: TensorInfo) -> int:
+        """How often a tensor was written by `copy_from`."""
+        return self._versions.get(root, 0)
+
+    def _changed(self, root: TensorInfo) -> None:
+        self._versions[root] = self.version(root) + 1

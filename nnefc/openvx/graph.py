@@ -1,0 +1,236 @@
+"""Graphs of layers: verified and compiled once, then processed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from nnefc.frontends.openvx.enumerations import Type
+from nnefc.frontends.openvx.layers import DECLARATIONS, Layer
+from nnefc.frontends.openvx.parameters import (
+    ConvolutionParams,
+    DeconvolutionParams,
+    RoiPoolParams,
+)
+from nnefc.frontends.openvx.tensors import Dims, Format, Layout, TensorInfo
+from nnefc.openvx.arguments import check_bytes, checked_dims, checked_format
+from nnefc.openvx.node import Node
+from nnefc.openvx.tensor import Tensor
+from nnefc.support.errors import Diagnostics, NnefError
+
+if TYPE_CHECKING:
+    from nnefc.frontends.openvx.build_graph import Network
+    from nnefc.openvx.context import Context
+    from nnefc.runtime.run.model_interface import Model
+
+ARITHMETICS: Final = ("specification", "conformance")
+
+
+class Graph:
+    """Layers in any order: each runs after those that write what it reads.
+
+    Methods that add a layer check nothing but the types of their arguments; `verify` reports
+    every violated rule.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self._layers: list[Layer] = []
+        self._compiled: tuple[Network, Model] | None = None
+        self._static: dict[TensorInfo, int] = {}
+
+    def create_virtual_tensor(
+        self,
+        dims: Any = None,
+        data_type: Type | None = None,
+        fixed_point_position: int | None = None,
+    ) -> Tensor:
+        """A tensor between two layers, without memory that a caller may use.
+
+        What is not given is what the layer that writes the tensor makes of its input; skips and
+        upscales are then 1.
+        """
+        checked: Dims | None = None if dims is None else checked_dims(dims)
+        format: Format | None = None
+        if data_type is not None:
+            format = checked_format(data_type, fixed_point_position or 0)
+        elif fixed_point_position is not None:
+            message = f"fixed_point_position = {fixed_point_position!r} without data_type"
+            raise NnefError.of("openvx/type", message)
+        if checked is not None and format is not None:
+            check_bytes(checked, format, self.context.limits)
+        info = TensorInfo(self.context.new_name(), checked, format, is_virtual=True)
+        return Tensor(info, lambda root: None)
+
+    # -- layers
+
+    def convolution_layer(
+        self,
+        inputs: Tensor,
+        weights: Tensor,
+        biases: Tensor | None,
+        convolution_params: ConvolutionParams,
+        outputs: Tensor,
+    ) -> Node:
+        """`vxConvolutionLayer`: the size of `outputs` determines how far the kernel skips."""
+        tensors = {"inputs": inputs, "weights": weights, "biases": biases, "outputs": outputs}
+        values = _fields("convolution_params", convolution_params, ConvolutionParams)
+        return self._add("convolution_layer", tensors, values)
+
+    def deconvolution_layer(
+        self,
+        inputs: Tensor,
+        weights: Tensor,
+        biases: Tensor | None,
+        deconvolution_params: DeconvolutionParams,
+        outputs: Tensor,
+    ) -> Node:
+        """`vxDeconvolutionLayer`: the size of `outputs` determines the upscale."""
+        tensors = {"inputs": inputs, "weights": weights, "biases": biases, "outputs": outputs}
+        values = _fields("deconvolution_params", deconvolution_params, DeconvolutionParams)
+        return self._add("deconvolution_layer", tensors, values)
+
+    def fully_connected_layer(
+        self,
+        inputs: Tensor,
+        weights: Tensor,
+        biases: Tensor | None,
+        overflow_policy: int,
+        rounding_policy: int,
+        outputs: Tensor,
+    ) -> Node:
+        """`vxFullyConnectedLayer`: samples have one dim, or three as a convolution gives them."""
+        tensors = {"inputs": inputs, "weights": weights, "biases": biases, "outputs": outputs}
+        values = {"overflow_policy": overflow_policy, "rounding_policy": rounding_policy}
+        return self._add("fully_connected_layer", tensors, values)
+
+    def pooling_layer(
+        self,
+        inputs: Tensor,
+        pooling_type: int,
+        pooling_size_x: int,
+        pooling_size_y: int,
+        pooling_padding_x: int,
+        pooling_padding_y: int,
+        rounding: int,
+        outputs: Tensor,
+    ) -> Node:
+        """`vxPoolingLayer`: the size of `outputs` determines how far the region skips."""
+        values = {
+            "pooling_type": pooling_type,
+            "pooling_size_x": pooling_size_x,
+            "pooling_size_y": pooling_size_y,
+            "pooling_padding_x": pooling_padding_x,
+            "pooling_padding_y": pooling_padding_y,
+            "rounding": rounding,
+        }
+        return self._add("pooling_layer", {"inputs": inputs, "outputs": outputs}, values)
+
+    def softmax_layer(self, inputs: Tensor, outputs: Tensor) -> Node:
+        """`vxSoftmaxLayer`: along the first of one or two dims, else the third."""
+        return self._add("softmax_layer", {"inputs": inputs, "outputs": outputs}, {})
+
+    def normalization_layer(
+        self,
+        inputs: Tensor,
+        type: int,
+        normalization_size: int,
+        alpha: float,
+        beta: float,
+        outputs: Tensor,
+    ) -> Node:
+        """`vxNormalizationLayer`: items divided by (1 + alpha / n sum(x^2))^beta."""
+        values = {
+            "type": type,
+            "normalization_size": normalization_size,
+            "alpha": alpha,
+            "beta": beta,
+        }
+        return self._add("normalization_layer", {"inputs": inputs, "outputs": outputs}, values)
+
+    def activation_layer(
+        self, inputs: Tensor, function: int, a: float, b: float, outputs: Tensor
+    ) -> Node:
+        """`vxActivationLayer`; functions without parameters ignore `a` and `b`."""
+        values = {"function": function, "a": a, "b": b}
+        return self._add("activation_layer", {"inputs": inputs, "outputs": outputs}, values)
+
+    def roi_pooling_layer(
+        self,
+        input_data: Tensor,
+        input_rois: Tensor,
+        roi_pool_params: RoiPoolParams,
+        output_arr: Tensor,
+    ) -> Node:
+        """`vxROIPoolingLayer`: maxima of cells of regions (x0, y0, x1, y1), corners inclusive."""
+        tensors = {"input_data": input_data, "input_rois": input_rois, "output_arr": output_arr}
+        values = _fields("roi_pool_params", roi_pool_params, RoiPoolParams)
+        return self._add("roi_pooling_layer", tensors, values)
+
+    def _add(
+        self, kind: str, tensors: Mapping[str, Tensor | None], values: Mapping[str, Any]
+    ) -> Node:
+        declaration = DECLARATIONS[kind]
+        infos: dict[str, TensorInfo] = {}
+        for name, tensor in tensors.items():
+            if tensor is None and name in declaration.optional:
+                continue
+            if not isinstance(tensor, Tensor):
+                raise NnefError.of("openvx/argument", f"{kind}: {name} = {tensor!r} is no tensor")
+            infos[name] = tensor.info
+        layer = Layer(kind, len(self._layers), declaration, infos, values)
+        self._layers.append(layer)
+        self._compiled = None
+        return Node(layer)
+
+    # -- execution
+
+    def verify(self) -> None:
+        """Check every rule and compile the layers; raises NnefError with all violated rules."""
+        from nnefc.api.compile import compile
+        from nnefc.frontends.openvx.build_graph import SPECIFICATION, build_graph
+        from nnefc.frontends.openvx.verify import verify
+
+        limits = self.context.limits
+        diagnostics = Diagnostics(limit=limits.errors)
+        if not self._layers:
+            raise NnefError.of("openvx/empty", "the graph has no nodes")
+        verified = verify(self._layers, diagnostics)
+        network = build_graph(verified, SPECIFICATION, limits, diagnostics)
+        model = compile(network.graph, threads=self.context.threads)
+        roots = {x.root for layer in self._layers for x in layer.static.values()}
+        self._static = {root: self.context.version(root) for root in roots}
+        self._compiled = network, model
+
+    def process(self) -> None:
+        """Run all layers; verifies the graph first if it, or weights, have changed."""
+        stale = [r for r, version in self._static.items() if self.context.version(r) != version]
+        if self._compiled is None or stale:
+            self.verify()
+        assert self._compiled is not None
+        network, model = self._compiled
+        found: Any = model(*map(_memory, network.inputs))
+        results = [found] if len(network.outputs) == 1 else found
+        for root, result in zip(network.outputs, results, strict=True):
+            np.copyto(_memory(root), result)
+
+
+def _memory(root: TensorInfo) -> Any:
+    """The memory of a root tensor, which exists from now on."""
+    if root.data is None:
+        assert root.dims is not None
+        assert root.format is not None
+        type_ = Layout(root.dims, root.format).array_type
+        root.data = np.zeros(type_.dims, type_.dtype.numpy)
+    return root.data
+
+
+def _fields(name: str, value: Any, kind: type) -> dict[str, Any]:
+    """The fields of a structure; raises NnefError for another object."""
+    if not isinstance(value, kind):
+        message = f"{name} = {value!r}: expected {kind.__name__}"
+        raise NnefError.of("openvx/argument", message)
+    return {each.name: getattr(value, each.name) for each in fields(value)}

@@ -1,0 +1,133 @@
+"""Tensors and views, with their memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from nnefc.frontends.openvx.enumerations import Type
+from nnefc.frontends.openvx.tensors import Dims, Layout, TensorInfo
+from nnefc.openvx.arguments import checked_dims
+from nnefc.support.errors import NnefError
+
+Array = np.ndarray[Any, Any]
+
+
+class Tensor:
+    """A tensor of a context or a view of one, or a virtual tensor of a graph.
+
+    Create tensors by `Context.create_tensor`, `Graph.create_virtual_tensor` and
+    `create_tensor_from_view`.
+    """
+
+    def __init__(self, info: TensorInfo, changed: Callable[[TensorInfo], None]) -> None:
+        """`changed` is called with the root before its items change."""
+        self._info = info
+        self._changed = changed
+
+    @property
+    def info(self) -> TensorInfo:
+        """The tensor as rules of layers see it."""
+        return self._info
+
+    @property
+    def name(self) -> str:
+        """The name in messages and results."""
+        return self._info.name
+
+    @name.setter
+    def name(self, name: str) -> None:
+        self._info.name = str(name)
+
+    @property
+    def dims(self) -> Dims | None:
+        """Extents, the fastest first; None for a virtual tensor whose layer decides them."""
+        return self._info.dims
+
+    @property
+    def data_type(self) -> Type | None:
+        """The item type; None for a virtual tensor whose layer decides it."""
+        return None if self._info.format is None else self._info.format.type
+
+    @property
+    def fixed_point_position(self) -> int | None:
+        """The number of fraction bits: 8 for Q7.8, else 0."""
+        return None if self._info.format is None else self._info.format.position
+
+    @property
+    def is_virtual(self) -> bool:
+        """Whether the tensor has no memory that can be read or written."""
+        return self._info.root.is_virtual
+
+    def create_tensor_from_view(self, view_start: Dims, view_end: Dims) -> Tensor:
+        """A view of the items from `view_start` to `view_end`, exclusive; it shares the memory."""
+        info = self._info
+        if info.dims is None or info.format is None:
+            message = f"{info} has no dims or type yet: a view needs them"
+            raise NnefError.of("openvx/view", message, hint="give dims and data_type")
+        start, end = checked_dims(view_start, 0), checked_dims(view_end)
+        fits = len(start) == len(end) == len(info.dims) and all(
+            0 <= a < b <= n for a, b, n in zip(start, end, info.dims, strict=True)
+        )
+        if not fits:
+            message = (
+                f"a view from {list(start)} to {list(end)} is no region of {info} {list(info.dims)}"
+            )
+            raise NnefError.of("openvx/view", message)
+        dims = tuple(b - a for a, b in zip(start, end, strict=True))
+        offset = info.start or (0,) * len(dims)
+        place = tuple(a + b for a, b in zip(offset, start, strict=True))
+        name = f"{info.name}[{', '.join(f'{a}:{b}' for a, b in zip(start, end, strict=True))}]"
+        view = TensorInfo(name, dims, info.format, parent=info.root, start=place)
+        return Tensor(view, self._changed)
+
+    def copy_from(self, array: object) -> None:
+        """Copy an array with the tensor's item type and reversed dims into the tensor.
+
+        Items of Q7.8 are int16: numbers times 256.  Raises NnefError `openvx/array` for another
+        type or shape.
+        """
+        layout, target = self._layout(), self._memory()
+        try:
+            source: Array = np.asarray(array)
+        except (TypeError, ValueError) as error:
+            message = f"{self._info}: the value is no array: {error}"
+            raise NnefError.of("openvx/array", message) from None
+        if source.dtype != target.dtype or source.shape != target.shape:
+            hint = f"array.astype('{target.dtype}')" if source.dtype != target.dtype else ""
+            message = (
+                f"{self._info} is {layout}, so arrays are {target.dtype}{list(target.shape)}: "
+                f"this one is {source.dtype}{list(source.shape)}"
+            )
+            raise NnefError.of("openvx/array", message, hint=hint)
+        self._changed(self._info.root)
+        np.copyto(target, source)
+
+    def copy_to(self) -> Array:
+        """A copy of the items, with reversed dims."""
+        return self._memory().copy()
+
+    def _layout(self) -> Layout:
+        info = self._info
+        if info.root.is_virtual or info.dims is None or info.format is None:
+            message = f"{info} is virtual: it has no memory to copy"
+            raise NnefError.of("openvx/virtual", message)
+        return Layout(info.dims, info.format)
+
+    def _memory(self) -> Array:
+        """The items in memory, which exists from now on."""
+        self._layout()
+        root = self._info.root
+        if root.data is None:
+            assert root.dims is not None
+            assert root.format is not None
+            type_ = Layout(root.dims, root.format).array_type
+            root.data = np.zeros(type_.dims, type_.dtype.numpy)
+        memory = self._info.memory
+        assert memory is not None
+        return memory
+
+    def __repr__(self) -> str:
+        return f"<Tensor {self._info}: {self.dims}>"
