@@ -32,6 +32,8 @@ _MODULES = (
     "elementwise.local_response",
     "elementwise.mean_variance",
     "window.sampling",
+    "window.region_max",
+    "convolution.stepwise",
     "product.matmul",
     "product.code_matmul",
     "product.attention",

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 from nnefc.frontends.openvx.enumerations import Type
 from nnefc.frontends.openvx.tensors import TensorInfo
 from nnefc.openvx.arguments import check_bytes, checked_dims, checked_format
-from nnefc.openvx.graph import ARITHMETICS, Graph
+from nnefc.openvx.graph import ARITHMETIC_NAMES, Graph
 from nnefc.openvx.tensor import Tensor
 from nnefc.support.errors import NnefError
 from nnefc.support.limits import Limits
@@ -36,8 +36,8 @@ class Context:
             threads: Threads that a graph may use; None: all usable CPUs.
             limits: Bounds of memory.
         """
-        if arithmetic not in ARITHMETICS:
-            names = ", ".join(map(repr, ARITHMETICS))
+        if arithmetic not in ARITHMETIC_NAMES:
+            names = ", ".join(map(repr, ARITHMETIC_NAMES))
             message = f"arithmetic = {arithmetic!r}: expected one of {names}"
             raise NnefError.of("input/argument", message)
         self.arithmetic = arithmetic

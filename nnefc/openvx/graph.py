@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from nnefc.openvx.context import Context
     from nnefc.runtime.run.model_interface import Model
 
-ARITHMETICS: Final = ("specification", "conformance")
+ARITHMETIC_NAMES: Final = ("specification", "conformance")
 
 
 class Graph:
@@ -191,7 +191,8 @@ class Graph:
     def verify(self) -> None:
         """Check every rule and compile the layers; raises NnefError with all violated rules."""
         from nnefc.api.compile import compile
-        from nnefc.frontends.openvx.build_graph import SPECIFICATION, build_graph
+        from nnefc.frontends.openvx.arithmetic import ARITHMETICS
+        from nnefc.frontends.openvx.build_graph import build_graph
         from nnefc.frontends.openvx.verify import verify
 
         limits = self.context.limits
@@ -199,7 +200,7 @@ class Graph:
         if not self._layers:
             raise NnefError.of("openvx/empty", "the graph has no nodes")
         verified = verify(self._layers, diagnostics)
-        network = build_graph(verified, SPECIFICATION, limits, diagnostics)
+        network = build_graph(verified, ARITHMETICS[self.context.arithmetic], limits, diagnostics)
         model = compile(network.graph, threads=self.context.threads)
         roots = {x.root for layer in self._layers for x in layer.static.values()}
         self._static = {root: self.context.version(root) for root in roots}

@@ -2,39 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from nnefc.frontends.common.budget import Budget
 from nnefc.frontends.common.graph_outputs import add_output
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError
+from nnefc.frontends.openvx.arithmetic import Arithmetic
 from nnefc.frontends.openvx.enumerations import DTYPES
 from nnefc.frontends.openvx.layers import Layer
 from nnefc.frontends.openvx.node_order import place
 from nnefc.frontends.openvx.regions import Region, best_cut, whole
-from nnefc.frontends.openvx.specification.functions import activation, normalization, softmax
-from nnefc.frontends.openvx.specification.pooling import pooling
-from nnefc.frontends.openvx.specification.sums import convolution, deconvolution, fully_connected
 from nnefc.frontends.openvx.tensors import Layout, TensorInfo
 from nnefc.frontends.openvx.values import Call
 from nnefc.frontends.openvx.verify import Verified
 from nnefc.ir import Graph, Location
 from nnefc.support.errors import Diagnostics
 from nnefc.support.limits import Limits
-
-Build = Callable[[Call], Operand]
-
-SPECIFICATION: Final[Mapping[str, Build]] = {
-    "convolution_layer": convolution,
-    "deconvolution_layer": deconvolution,
-    "fully_connected_layer": fully_connected,
-    "pooling_layer": pooling,
-    "softmax_layer": softmax,
-    "normalization_layer": normalization,
-    "activation_layer": activation,
-}
-
 
 class Network(NamedTuple):
     """A graph, and the root tensors that its inputs and outputs are, in order."""
@@ -45,14 +30,14 @@ class Network(NamedTuple):
 
 
 def build_graph(
-    verified: Verified, layers: Mapping[str, Build], limits: Limits, diagnostics: Diagnostics
+    verified: Verified, arithmetic: Arithmetic, limits: Limits, diagnostics: Diagnostics
 ) -> Network:
-    """The graph; raises NnefError with what its layers report.  `layers`: an arithmetic."""
+    """The graph; raises NnefError with what its layers report."""
     graph = Graph("graph")
     roots = _Roots(verified, OpBuilder(graph, Budget(limits, 64 * len(verified.layers))))
     for layer in verified.layers:
         try:
-            roots.build(layer, layers[layer.kind])
+            roots.build(layer, arithmetic[layer.kind])
         except OperatorError as wrong:
             diagnostics.error(wrong.rule, wrong.message, place(layer), hint=wrong.hint)
             break
@@ -78,7 +63,7 @@ class _Roots:
         """The dims of a root; that of a virtual one may be known from a layer."""
         return root.dims or self._verified.layouts[root].dims
 
-    def build(self, layer: Layer, function: Build) -> None:
+    def build(self, layer: Layer, function: Callable[[Call], Operand]) -> None:
         """Compute a layer and note its result."""
         region, layouts = self._verified.region, self._verified.layouts
         operands = {name: self.read(x.root, region(x)) for name, x in layer.reads.items()}

@@ -39,6 +39,8 @@ MODULES = (
     "extended.block_quantized",
     "extended.quantized",
     "extended.integer_products",
+    "extended.stepwise_conv",
+    "extended.region_max",
     "extended.iota",
     "extended.append",
     "internal.code_matmul",
