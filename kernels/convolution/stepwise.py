@@ -19,7 +19,7 @@ from nnefc.kernels.parameters import Layout
 from nnefc.kernels.vector.conversion import convert
 from nnefc.kernels.vector.item_types import BITS, ITEMSIZE, UNSIGNED, limits
 from nnefc.kernels.vector.lane_builder import lanes_of
-from nnefc.kernels.vector.lanes import Lanes, clamp
+from nnefc.kernels.vector.lanes import Lanes, clamp, constant
 from nnefc.kernels.vector.llvm_types import I64
 from nnefc.kernels.vector.vector_builder import Vector
 from nnefc.kernels.vector.vector_kernel import VectorKernel, address, load_word
@@ -34,7 +34,7 @@ x: items [batch, maps, ...] with `x_batch` and `x_map` bytes between batch items
 `x_column`: bytes between two pixels of the result; `offsets`: bytes of each of the `taps`.
 w: [maps, taps, outputs]; start: int32 [outputs], sums to begin with, `start_pixel` items between
 pixels, 0 if they share them; y: [batch, pixels, outputs], with rows of `width` pixels.  A unit is
-`PIXELS` pixels of one of the `blocks` of outputs of a batch item; a tile is `unit_block` of `units`.
+`PIXELS` pixels of one of the `blocks` of outputs of a batch item; a tile has `unit_block` units.
 """
 
 PIXELS: Final = 4
@@ -69,7 +69,7 @@ class Rounding(NamedTuple):
 
     def saturated(self, x: Lanes) -> Lanes:
         """Within the range of the result; sums that wrap keep all bits until they are stored."""
-        low, high = (x.v.of(x.dtype).constant(int(each)) for each in limits(self.item))
+        low, high = (constant(x.v, x.dtype, int(each)) for each in limits(self.item))
         return x if self.wraps else clamp(x, low, high)
 
 

@@ -14,6 +14,7 @@ MODULES: Final = {
     "nnefc": None,
     "nnefc.onnx": None,
     "nnefc.onnx.backend": ("is_compatible", "prepare", "run_model", "run_node", "supports_device"),
+    "nnefc.openvx": None,
     "nnefc.pytorch": ("export",),
     "nnefc.tflite": None,
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, cast
 
 from nnefc.frontends.openvx.enumerations import DTYPES, Type
 from nnefc.frontends.openvx.tensors import Q78_POSITION, Dims, Format
@@ -18,8 +18,8 @@ MAX_RANK: Final = 6
 
 def checked_dims(dims: object, least: int = 1) -> Dims:
     """Dims as a tuple of whole numbers; raises NnefError."""
-    items = list(dims) if isinstance(dims, Sequence) and not isinstance(dims, str) else None
-    extents = None if items is None else [as_integer(each) for each in items]
+    is_listed = isinstance(dims, Sequence) and not isinstance(dims, str)
+    extents = [as_integer(each) for each in cast(Sequence[object], dims)] if is_listed else None
     if extents is None or not 1 <= len(extents) <= MAX_RANK:
         message = f"dims = {dims!r}: expected 1 to {MAX_RANK} extents"
         raise NnefError.of("openvx/rank", message)
@@ -37,7 +37,7 @@ def checked_format(data_type: object, fixed_point_position: object) -> Format:
         raise NnefError.of("openvx/type", message)
     position = as_integer(fixed_point_position)
     allowed = (0, Q78_POSITION) if data_type is Type.INT16 else (0,)
-    if position not in allowed:
+    if position is None or position not in allowed:
         message = (
             f"fixed_point_position = {fixed_point_position!r}: {data_type.name} has "
             f"{' or '.join(map(str, allowed))}"

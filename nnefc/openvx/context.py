@@ -29,12 +29,11 @@ class Context:
         threads: int | None = None,
         limits: Limits | None = None,
     ) -> None:
-        """
-        Args:
-            arithmetic: "specification": exact sums with one rounding at the end; "conformance":
-                what Khronos' conformance suite computes, where it leaves the text, too.
-            threads: Threads that a graph may use; None: all usable CPUs.
-            limits: Bounds of memory.
+        """Args:
+        arithmetic: "specification": exact sums with one rounding at the end; "conformance":
+            what Khronos' conformance suite computes, where it leaves the text, too.
+        threads: Threads that a graph may use; None: all usable CPUs.
+        limits: Bounds of memory.
         """
         if arithmetic not in ARITHMETIC_NAMES:
             names = ", ".join(map(repr, ARITHMETIC_NAMES))

@@ -21,6 +21,7 @@ from nnefc.ir import Graph, Location
 from nnefc.support.errors import Diagnostics
 from nnefc.support.limits import Limits
 
+
 class Network(NamedTuple):
     """A graph, and the root tensors that its inputs and outputs are, in order."""
 

@@ -55,7 +55,9 @@ def check_writers(layers: Sequence[Layer], diagnostics: Diagnostics) -> None:
         for name, tensor in layer.static.items():
             for other, _, target in written.get(tensor.root, ()):
                 if may_overlap(tensor, target):
-                    message = f"{tensor} must be known when the graph is verified: {other} writes it"
+                    message = (
+                        f"{tensor} must be known when the graph is verified: {other} writes it"
+                    )
                     diagnostics.error("openvx/static", message, place(layer, name))
 
 

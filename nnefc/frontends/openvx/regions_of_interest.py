@@ -25,7 +25,5 @@ def pooled(call: Call, *, drops_outside: bool) -> Operand:
     rois = call.operands["input_rois"]
     regions = make.reshape(rois, (data.type.dims[0], math.prod(rois.type.dims[-2:-1]), 4))
     width, height = call.output.dims[:2]
-    y = make(
-        "region_max", data, regions, output_size=(height, width), drops_outside=drops_outside
-    )
+    y = make("region_max", data, regions, output_size=(height, width), drops_outside=drops_outside)
     return shaped(call, y)

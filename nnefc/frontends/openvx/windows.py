@@ -1,4 +1,4 @@
-"""Skips of convolutions and pooling, upscales of deconvolutions: found from the sizes of tensors."""
+"""Skips of convolutions and pooling, upscales of deconvolutions, from the sizes of tensors."""
 
 from __future__ import annotations
 

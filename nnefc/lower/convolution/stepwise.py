@@ -48,13 +48,17 @@ def stepwise_conv(lower: Lowering, op: Op) -> None:
         start_pixel=0 if bias.type.volume == outputs else outputs,
         units=units,
         unit_block=unit_block,
-        offsets=[
-            y * dilation[0] * row + x * dilation[1] * column for y, x in np.ndindex(*kernel)
-        ],
+        offsets=[y * dilation[0] * row + x * dilation[1] * column for y, x in np.ndindex(*kernel)],
     )
-    rounding = (attributes[name] for name in ("position", "to_nearest", "wraps", "by_map"))
-    kernel_ = kernels.sums(str(dtype), *rounding, _type_of_sums(op))
-    lower.launch(kernel_, words, ceil_div(units, unit_block))
+    sums = kernels.sums(
+        str(dtype),
+        attributes["position"],
+        attributes["to_nearest"],
+        attributes["wraps"],
+        attributes["by_map"],
+        _type_of_sums(op),
+    )
+    lower.launch(sums, words, ceil_div(units, unit_block))
 
 
 def _type_of_sums(op: Op) -> str:

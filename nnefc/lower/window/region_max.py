@@ -30,7 +30,5 @@ def region_max(lower: Lowering, op: Op) -> None:
         units=units,
         unit_block=unit_block,
     )
-    kernel = cells(
-        str(input_.type.dtype), str(regions.type.dtype), op.attributes["drops_outside"]
-    )
+    kernel = cells(str(input_.type.dtype), str(regions.type.dtype), op.attributes["drops_outside"])
     lower.launch(kernel, words, ceil_div(units, unit_block))

@@ -7,7 +7,6 @@ start has an extent of 1.  Cells without items are 0.
 
 from __future__ import annotations
 
-
 import numpy as np
 
 from nnefc.ir import DType, TensorType
@@ -64,7 +63,7 @@ def _span(
     return min(max(begin, 0), side), min(max(stop, 0), side)
 
 
-def _sample(drops_outside: bool, dtype: DType) -> Sample:
+def _sample(size: tuple[int, int], drops_outside: bool, dtype: DType) -> Sample:
     regions = [
         [[0, 0, 7, 6], [2, 1, 5, 3], [3, 3, 3, 3], [-2, -1, 4, 9]],
         [[5, 2, 1, 6], [20, 20, 30, 30], [0, 0, 0, 0], [-30, -9, -2, -1]],
@@ -73,7 +72,7 @@ def _sample(drops_outside: bool, dtype: DType) -> Sample:
         inputs=((2, 3, 7, 8), (2, 4, 4)),
         values={1: regions},
         dtypes={1: dtype},
-        attributes={"output_size": (2, 3), "drops_outside": drops_outside},
+        attributes={"output_size": size, "drops_outside": drops_outside},
     )
 
 
@@ -94,6 +93,10 @@ SPECS: tuple[OpSpec, ...] = (
         reference=region_max,
         integers=True,
         traits=OPAQUE,
-        samples=(_sample(False, DType.INT32), _sample(True, DType.INT16)),
+        samples=(
+            _sample((2, 3), False, DType.INT32),
+            _sample((2, 3), True, DType.INT16),
+            _sample((7, 8), False, DType.INT8),
+        ),
     ),
 )

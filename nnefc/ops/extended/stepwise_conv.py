@@ -38,18 +38,14 @@ def _infer(call: Call) -> TensorType:
         f"input and filter have 4 dimensions: {listing(input)}, {listing(filter)}",
     )
     call.stop_if_wrong()
-    call.require(
-        input[1] == filter[0], f"{input[1]} maps of the input, {filter[0]} of the filter"
-    )
+    call.require(input[1] == filter[0], f"{input[1]} maps of the input, {filter[0]} of the filter")
     spans = [(k - 1) * d + 1 for k, d in zip(filter[1:3], dilation, strict=True)]
     call.require(
         all(n >= span for n, span in zip(input[2:], spans, strict=True)),
         f"the filter spans {listing(tuple(spans))} items of {listing(input[2:])}",
     )
     call.stop_if_wrong()
-    sides = [
-        (n - span) // s + 1 for n, span, s in zip(input[2:], spans, stride, strict=True)
-    ]
+    sides = [(n - span) // s + 1 for n, span, s in zip(input[2:], spans, stride, strict=True)]
     call.require(
         bias in ((1, 1, filter[3]), (*sides, filter[3])),
         f"bias has shape {listing(bias)}: expected [1,1,{filter[3]}] or "
@@ -101,6 +97,11 @@ def _products(op: Op) -> int:
     return op.output.type.volume * math.prod(op.inputs[1].type.dims[:3])
 
 
+def _int32(op: Op) -> DType:
+    del op
+    return DType.INT32
+
+
 def _sample(
     shapes: tuple[tuple[int, ...], ...], dtype: DType, seed: int, **attributes: Any
 ) -> Sample:
@@ -149,7 +150,7 @@ SPECS: tuple[OpSpec, ...] = (
         infer=_infer,
         reference=stepwise_conv,
         chooses_type=True,
-        traits=OPAQUE._replace(cost=Cost(_products, None), accumulator=lambda op: DType.INT32),
+        traits=OPAQUE._replace(cost=Cost(_products, None), accumulator=_int32),
         samples=(
             _sample(((2, 3, 6, 7), (3, 3, 2, 5), (1, 1, 5)), DType.UINT8, 1),
             _sample(((1, 3, 6, 7), (3, 3, 2, 37), (4, 6, 37)), DType.INT8, 2),

@@ -25,11 +25,13 @@ CONFORMANCE: Path | None = _find("nnef")
 TRACT: Path | None = _find("tract")
 ONNX: Path | None = _find("onnx")
 TFLITE: Path | None = _find("tflite")
+OPENVX: Path | None = _find("openvx")
 
 needs_conformance = _needs(CONFORMANCE)
 needs_tract = _needs(TRACT)
 needs_onnx = _needs(ONNX)
 needs_tflite = _needs(TFLITE)
+needs_openvx = _needs(OPENVX)
 
 
 def cases(pattern: str) -> list[Path]:
@@ -50,3 +52,8 @@ def onnx_cases() -> list[Path]:
 def tflite_cases() -> list[Path]:
     """The folders of the collection of TensorFlow Lite models, or none."""
     return sorted(file.parent for file in TFLITE.glob("*/case.json")) if TFLITE else []
+
+
+def openvx_cases() -> list[Path]:
+    """The descriptions of the cases of OpenVX's layers, or none."""
+    return sorted(OPENVX.glob("cases/*.json")) if OPENVX else []

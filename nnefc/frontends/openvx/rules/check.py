@@ -6,10 +6,15 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any
 
-from nnefc.frontends.openvx.enumerations import ConvertPolicy, RoundPolicy
+from nnefc.frontends.openvx.enumerations import (
+    ConvertPolicy,
+    DownScaleSizeRounding,
+    RoundPolicy,
+)
 from nnefc.frontends.openvx.layers import Layer
 from nnefc.frontends.openvx.node_order import place
 from nnefc.frontends.openvx.tensors import LAYER_FORMATS, Dims, Format, Layout, TensorInfo
+from nnefc.frontends.openvx.windows import smallest_skip
 from nnefc.support.errors import Diagnostics
 
 
@@ -30,10 +35,10 @@ class LayerCheck:
         """Whether nothing was reported."""
 
     def require(self, condition: bool, rule: str, parameter: str, message: str) -> bool:
-        """Report `openvx/rule` for a parameter unless the condition holds; returns it."""
+        """Report a rule for a parameter unless the condition holds; returns it."""
         if not condition:
             self.is_valid = False
-            self._diagnostics.error(f"openvx/{rule}", message, place(self.layer, parameter))
+            self._diagnostics.error(rule, message, place(self.layer, parameter))
         return condition
 
     # -- tensors
@@ -54,7 +59,7 @@ class LayerCheck:
         """Whether the number of dims is among `ranks`."""
         expected = " or ".join(map(str, ranks)) if len(ranks) <= 2 else f"{ranks[0]} to {ranks[-1]}"
         message = f"{self._named(parameter, dims)} has {len(dims)} dims: expected {expected}"
-        return self.require(len(dims) in ranks, "rank", parameter, message)
+        return self.require(len(dims) in ranks, "openvx/rank", parameter, message)
 
     def given(self, parameter: str) -> Dims | None:
         """The dims of a tensor that is written; None if the layer decides them."""
@@ -67,7 +72,7 @@ class LayerCheck:
             return None
         names = ", ".join(map(str, LAYER_FORMATS))
         message = f"{self.layer.tensors[parameter]} is {layout.format}: layers compute with {names}"
-        ok = self.require(layout.format in LAYER_FORMATS, "type", parameter, message)
+        ok = self.require(layout.format in LAYER_FORMATS, "openvx/type", parameter, message)
         return layout.format if ok else None
 
     def same_format(self, parameter: str, format: Format) -> None:
@@ -78,7 +83,7 @@ class LayerCheck:
         layout = self._layouts.get(tensor)
         own = layout.format if layout is not None else tensor.format
         message = f"{tensor} is {own}: expected {format}, as the input has"
-        self.require(own is None or own == format, "type", parameter, message)
+        self.require(own is None or own == format, "openvx/type", parameter, message)
 
     def extent(self, parameter: str, dims: Dims, axis: int, expected: int, of: str) -> bool:
         """Require an extent, which another tensor determines."""
@@ -86,16 +91,25 @@ class LayerCheck:
             f"{self._named(parameter, dims)} has {dims[axis]} items along dim {axis}: expected "
             f"{expected}, {of}"
         )
-        return self.require(dims[axis] == expected, "size", parameter, message)
+        return self.require(dims[axis] == expected, "openvx/size", parameter, message)
 
     def batches(self, parameter: str, dims: Dims, expected: Dims, first: int) -> bool:
         """Require the dims behind the first ones to be those of the input."""
         own = dims[first:]
         message = (
-            f"{self._named(parameter, dims)} has batches {list(own)}: expected {list(expected)}, as "
-            "the input has"
+            f"{self._named(parameter, dims)} has batches {list(own)}: expected {list(expected)}, "
+            "as the input has"
         )
-        return self.require(own == expected, "size", parameter, message)
+        return self.require(own == expected, "openvx/size", parameter, message)
+
+    def skip(self, axis: int, room: int, output: int, rounding: DownScaleSizeRounding) -> None:
+        """Require a skip along x or y (`axis`) for which a window of this room gives `output`."""
+        message = (
+            f"no skip along {'xy'[axis]} gives {output} items: the window moves over {room} items, "
+            f"so a skip of 1 gives {room + 1}"
+        )
+        skip = smallest_skip(room, output, rounding)
+        self.require(skip is not None, "openvx/size", self.layer.declaration.outputs[0], message)
 
     def _named(self, parameter: str, dims: Dims) -> str:
         return f"{self.layer.tensors[parameter]} {list(dims)}"
@@ -113,7 +127,7 @@ class LayerCheck:
         bounds = f"at least {least}" if most is None else f"from {least} to {most}"
         ok = is_whole and value >= least and (most is None or value <= most)
         message = f"{parameter} = {value!r}: expected a whole number {bounds}"
-        return value if self.require(ok, "parameter", parameter, message) else None
+        return value if self.require(ok, "openvx/parameter", parameter, message) else None
 
     def wholes(self, *parameters: str, least: int = 0) -> list[int] | None:
         """Several such parameters; None if one is wrong."""
@@ -128,7 +142,7 @@ class LayerCheck:
         ok = is_number and 0 <= value < float("inf") and (may_be_zero or value > 0)
         adjective = "finite number of at least 0" if may_be_zero else "positive, finite number"
         self.require(
-            ok, "parameter", parameter, f"{parameter} = {value!r}: expected a {adjective}"
+            ok, "openvx/parameter", parameter, f"{parameter} = {value!r}: expected a {adjective}"
         )
 
     def enumerator(self, parameter: str, enumeration: type[IntEnum]) -> Any:
@@ -137,7 +151,7 @@ class LayerCheck:
         names = ", ".join(each.name for each in enumeration)
         message = f"{parameter} = {value!r}: expected one of {enumeration.__name__}: {names}"
         ok = isinstance(value, enumeration)
-        return value if self.require(ok, "parameter", parameter, message) else None
+        return value if self.require(ok, "openvx/parameter", parameter, message) else None
 
     def policies(self) -> None:
         """Check the overflow and the rounding policy."""

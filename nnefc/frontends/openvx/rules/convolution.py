@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from nnefc.frontends.openvx.enumerations import DownScaleSizeRounding
 from nnefc.frontends.openvx.rules.check import LayerCheck
 from nnefc.frontends.openvx.tensors import Dims
-from nnefc.frontends.openvx.windows import room, smallest_skip, upscale
+from nnefc.frontends.openvx.windows import room, upscale
 
-_XY = "xy"
-MAX_RANK = 6
+_XY: Final = "xy"
+MAX_RANK: Final = 6
 """Dims of a tensor at most."""
 
 
@@ -32,7 +34,7 @@ def _biases(check: LayerCheck, outputs: Dims) -> None:
         return
     expected = [list(outputs[2:3]), list(outputs[:3])]
     message = f"biases have dims {list(layout.dims)}: expected {expected[0]} or {expected[1]}"
-    check.require(list(layout.dims) in expected, "size", "biases", message)
+    check.require(list(layout.dims) in expected, "openvx/size", "biases", message)
 
 
 def _finished(check: LayerCheck, outputs: Dims, inputs: Dims, weights: Dims) -> Dims:
@@ -55,30 +57,21 @@ def convolution(check: LayerCheck) -> Dims | None:
     inputs, weights = operands
     rooms = [room(inputs[i], paddings[i], weights[i], dilations[i]) for i in range(2)]
     outputs = check.given("outputs")
-    if outputs is not None and not check.rank("outputs", outputs, range(len(inputs), len(inputs) + 1)):
+    if outputs is not None and not check.rank(
+        "outputs", outputs, range(len(inputs), len(inputs) + 1)
+    ):
         return None
     for i, name in enumerate(_XY):
         message = (
             f"the kernel spans {inputs[i] + 2 * paddings[i] - rooms[i]} items along {name}, more "
             f"than the {inputs[i] + 2 * paddings[i]} of the padded input"
         )
-        if not check.require(rooms[i] >= 0, "size", "weights", message) or outputs is None:
+        if not check.require(rooms[i] >= 0, "openvx/size", "weights", message) or outputs is None:
             continue
-        message = (
-            f"no skip along {name} gives {outputs[i]} items: the kernel moves over {rooms[i]} items, "
-            f"and {rooming(rooms[i])}"
-        )
-        check.require(
-            smallest_skip(rooms[i], outputs[i], rounding) is not None, "size", "outputs", message
-        )
+        check.skip(i, rooms[i], outputs[i], rounding)
     if outputs is None:
         outputs = (rooms[0] + 1, rooms[1] + 1, weights[3], *inputs[3:])
     return _finished(check, outputs, inputs, weights)
-
-
-def rooming(room: int) -> str:
-    """The most items that a kernel with this room gives."""
-    return f"a skip of 1 gives {room + 1}"
 
 
 def deconvolution(check: LayerCheck) -> Dims | None:
@@ -90,26 +83,30 @@ def deconvolution(check: LayerCheck) -> Dims | None:
         return None
     inputs, weights = operands
     outputs = check.given("outputs")
-    if outputs is not None and not check.rank("outputs", outputs, range(len(inputs), len(inputs) + 1)):
+    if outputs is not None and not check.rank(
+        "outputs", outputs, range(len(inputs), len(inputs) + 1)
+    ):
         return None
     for i, name in enumerate(_XY):
         message = f"padding_{name} = {paddings[i]}: must be less than the kernel, {weights[i]}"
-        check.require(paddings[i] < weights[i], "parameter", f"padding_{name}", message)
+        check.require(paddings[i] < weights[i], "openvx/parameter", f"padding_{name}", message)
         if outputs is None:
-            message = f"a_{name} = {extras[i]}: must be less than the upscale, which is 1 for outputs without dims"
-            check.require(extras[i] == 0, "parameter", f"a_{name}", message)
+            message = (
+                f"a_{name} = {extras[i]}: outputs without dims have an upscale of 1, so it is 0"
+            )
+            check.require(extras[i] == 0, "openvx/parameter", f"a_{name}", message)
             continue
         message = (
-            f"no upscale along {name} gives {outputs[i]} items from {inputs[i]}: (in - 1) upscale = "
-            f"out + 2 padding - kernel - a = {outputs[i]} + {2 * paddings[i]} - {weights[i]} - "
-            f"{extras[i]}, with a below the upscale"
+            f"no upscale along {name} gives {outputs[i]} items from {inputs[i]}: "
+            f"(in - 1) upscale = out + 2 padding - kernel - a = {outputs[i]} + {2 * paddings[i]} "
+            f"- {weights[i]} - {extras[i]}, with a below the upscale"
         )
         factor = upscale(inputs[i], paddings[i], weights[i], extras[i], outputs[i])
-        check.require(factor is not None, "size", "outputs", message)
+        check.require(factor is not None, "openvx/size", "outputs", message)
     if outputs is None:
         sides = [inputs[i] - 1 - 2 * paddings[i] + weights[i] for i in range(2)]
         message = f"the outputs would have dims {sides}"
-        if not check.require(min(sides) > 0, "size", "outputs", message):
+        if not check.require(min(sides) > 0, "openvx/size", "outputs", message):
             return None
         outputs = (*sides, weights[3], *inputs[3:])
     return _finished(check, outputs, inputs, weights)

@@ -12,7 +12,7 @@ CORE_RANKS = (1, 3)
 
 
 def core_rank(inputs: Dims, weights: Dims, outputs: Dims | None) -> int:
-    """How many dims of the input one sample has; the others are batches, as those of the outputs."""
+    """How many dims of the input one sample has; the others are batches."""
     if outputs is not None:
         return len(inputs) - len(outputs) + 1
     is_volume = len(weights) == 4 or (len(inputs) >= 3 and weights[0] == math.prod(inputs[:3]))
@@ -32,15 +32,17 @@ def fully_connected(check: LayerCheck) -> Dims | None:
     outputs = check.given("outputs")
     core = core_rank(inputs, weights, outputs)
     message = (
-        f"inputs {list(inputs)} and outputs {list(outputs or ())} leave {core} dims for one sample: "
-        "expected 1 or 3"
+        f"inputs {list(inputs)} and outputs {list(outputs or ())} leave {core} dims for one "
+        "sample: expected 1 or 3"
     )
-    if not check.require(core in CORE_RANKS, "rank", "outputs", message):
+    if not check.require(core in CORE_RANKS, "openvx/rank", "outputs", message):
         return None
     sample, batches = inputs[:core], inputs[core:]
     expected = [[math.prod(sample)], list(sample)]
-    message = f"weights {list(weights)} have inputs {list(weights[:-1])}: expected {_either(expected)}"
-    check.require(list(weights[:-1]) in expected, "size", "weights", message)
+    message = (
+        f"weights {list(weights)} have inputs {list(weights[:-1])}: expected {_either(expected)}"
+    )
+    check.require(list(weights[:-1]) in expected, "openvx/size", "weights", message)
     if outputs is None:
         outputs = (weights[-1], *batches)
     check.extent("outputs", outputs, 0, weights[-1], "the outputs of the weights")

@@ -22,7 +22,7 @@ def _like_inputs(check: LayerCheck, ranks: range) -> Dims | None:
     outputs = check.given("outputs")
     if inputs is not None and outputs is not None:
         message = f"outputs have dims {list(outputs)}: expected {list(inputs)}, as the inputs have"
-        check.require(outputs == inputs, "size", "outputs", message)
+        check.require(outputs == inputs, "openvx/size", "outputs", message)
     return inputs
 
 
@@ -44,7 +44,7 @@ def normalization(check: LayerCheck) -> Dims | None:
     check.enumerator("type", NormalizationType)
     size = check.whole("normalization_size", 3, 7)
     message = f"normalization_size = {size}: expected an odd number"
-    check.require(size is None or size % 2 == 1, "parameter", "normalization_size", message)
+    check.require(size is None or size % 2 == 1, "openvx/parameter", "normalization_size", message)
     check.real("alpha", may_be_zero=False)
     check.real("beta", may_be_zero=False)
     return _like_inputs(check, range(3, 5))

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from nnefc.frontends.openvx.enumerations import DTYPES, DownScaleSizeRounding, PoolingType
 from nnefc.frontends.openvx.rules.check import LayerCheck
-from nnefc.frontends.openvx.rules.convolution import rooming
 from nnefc.frontends.openvx.tensors import Dims
-from nnefc.frontends.openvx.windows import room, smallest_skip
+from nnefc.frontends.openvx.windows import room
 
 
 def pooling(check: LayerCheck) -> Dims | None:
@@ -21,7 +20,9 @@ def pooling(check: LayerCheck) -> Dims | None:
         return None
     rooms = [room(inputs[i], paddings[i], sizes[i]) for i in range(2)]
     outputs = check.given("outputs")
-    if outputs is not None and not check.rank("outputs", outputs, range(len(inputs), len(inputs) + 1)):
+    if outputs is not None and not check.rank(
+        "outputs", outputs, range(len(inputs), len(inputs) + 1)
+    ):
         return None
     for i, name in enumerate("xy"):
         parameter = f"pooling_size_{name}"
@@ -29,15 +30,9 @@ def pooling(check: LayerCheck) -> Dims | None:
             f"{parameter} = {sizes[i]}: more than the {inputs[i] + 2 * paddings[i]} items of the "
             "padded input"
         )
-        if not check.require(rooms[i] >= 0, "size", parameter, message) or outputs is None:
+        if not check.require(rooms[i] >= 0, "openvx/size", parameter, message) or outputs is None:
             continue
-        message = (
-            f"no skip along {name} gives {outputs[i]} items: the region moves over {rooms[i]} items, "
-            f"and {rooming(rooms[i])}"
-        )
-        check.require(
-            smallest_skip(rooms[i], outputs[i], rounding) is not None, "size", "outputs", message
-        )
+        check.skip(i, rooms[i], outputs[i], rounding)
     if outputs is None:
         return (rooms[0] + 1, rooms[1] + 1, *inputs[2:])
     check.batches("outputs", outputs, inputs[2:], 2)
@@ -50,11 +45,11 @@ def roi_pooling(check: LayerCheck) -> Dims | None:
     check.format("input_data")
     kind = check.enumerator("pool_type", PoolingType)
     message = "pool_type = AVG: only maxima of regions are defined"
-    check.require(kind != PoolingType.AVG, "parameter", "pool_type", message)
+    check.require(kind != PoolingType.AVG, "openvx/parameter", "pool_type", message)
     layout = check.layout("input_rois")
     if layout is not None:
         message = f"regions are {layout.format}: expected integers"
-        check.require(DTYPES[layout.format.type].is_integer, "type", "input_rois", message)
+        check.require(DTYPES[layout.format.type].is_integer, "openvx/type", "input_rois", message)
     if data is None or rois is None:
         return None
     check.extent("input_rois", rois, 0, 4, "two corners")
@@ -62,7 +57,7 @@ def roi_pooling(check: LayerCheck) -> Dims | None:
     outputs = check.given("output_arr")
     message = "its dims are not given, and no other tensor determines its width and height"
     if outputs is None:
-        check.require(False, "size", "output_arr", message)
+        check.require(False, "openvx/size", "output_arr", message)
         return None
     if not check.rank("output_arr", outputs, range(len(data) + 1, len(data) + 2)):
         return None

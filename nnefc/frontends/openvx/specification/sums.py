@@ -135,7 +135,9 @@ def _biases(call: Call, name: str) -> KnownTensor | None:
         return None
     assert isinstance(biases, KnownTensor)
     shape = biases.array.shape if biases.array.ndim == 3 else (-1, 1, 1)
-    array: Array = biases.array.reshape(1, -1) if name == "matmul" else biases.array.reshape(1, *shape)
+    array: Array = (
+        biases.array.reshape(1, -1) if name == "matmul" else biases.array.reshape(1, *shape)
+    )
     return KnownTensor(array, biases.dtype)
 
 
