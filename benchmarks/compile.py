@@ -36,8 +36,8 @@ warnings.simplefilter("ignore")
 path, threads, keep, demo = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "keep", sys.argv[4]
 import nnefc
 if path == demo:
-    import nnefc.digits
-    path = nnefc.digits.ARCHIVE
+    import nnefc.cli.digits
+    path = nnefc.cli.digits.ARCHIVE
 start = time.monotonic()
 model = nnefc.compile(path, threads=threads, keep=keep)
 seconds = time.monotonic() - start

@@ -1,6 +1,6 @@
 """Handwritten digits: a small trained network and data that it has not seen.
 
-Installed as `nnefc.digits`; `nnefc demo` runs it.  `train.py` makes the files.
+Installed as `nnefc.cli.digits`; `nnefc demo` runs it.  `train.py` makes the files.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ def demo(threads: Threads = None, json: Json = False) -> None:
     """
     import numpy as np
 
-    from nnefc.digits import ARCHIVE, HELD_OUT, IMAGES, INT8
+    from nnefc.cli.digits import ARCHIVE, HELD_OUT, IMAGES, INT8
     from nnefc.formats.arrays import load_array
     from nnefc.formats.image import read_image
 

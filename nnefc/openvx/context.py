@@ -7,7 +7,8 @@ from typing import Any, Final, Literal
 from nnefc.frontends.openvx.enumerations import Type
 from nnefc.frontends.openvx.tensors import TensorInfo
 from nnefc.openvx.arguments import check_bytes, checked_dims, checked_format
-from nnefc.openvx.graph import ARITHMETIC_NAMES, Graph
+from nnefc.openvx.graph import Graph
+from nnefc.openvx.shared import ARITHMETIC_NAMES, Shared
 from nnefc.openvx.tensor import Tensor
 from nnefc.support.errors import NnefError
 from nnefc.support.limits import Limits
@@ -39,31 +40,16 @@ class Context:
             names = ", ".join(map(repr, ARITHMETIC_NAMES))
             message = f"arithmetic = {arithmetic!r}: expected one of {names}"
             raise NnefError.of("input/argument", message)
-        self.arithmetic = arithmetic
-        self.threads = threads
-        self.limits = limits or Limits()
-        self._versions: dict[TensorInfo, int] = {}
-        self._count = 0
+        self._shared = Shared(arithmetic, threads, limits or Limits())
 
     def create_tensor(self, dims: Any, data_type: Type, fixed_point_position: int = 0) -> Tensor:
         """A tensor of zeros; `dims` with the fastest first, 8 fraction bits for Q7.8."""
         checked = checked_dims(dims)
         format = checked_format(data_type, fixed_point_position)
-        check_bytes(checked, format, self.limits)
-        return Tensor(TensorInfo(self.new_name(), checked, format), self._changed)
+        check_bytes(checked, format, self._shared.limits)
+        info = TensorInfo(self._shared.new_name(), checked, format)
+        return Tensor(info, self._shared.changed)
 
     def create_graph(self) -> Graph:
         """A graph without nodes."""
-        return Graph(self)
-
-    def new_name(self) -> str:
-        """A name for a tensor."""
-        self._count += 1
-        return f"tensor_{self._count}"
-
-    def version(self, root: TensorInfo) -> int:
-        """How often a tensor was written by `copy_from`."""
-        return self._versions.get(root, 0)
-
-    def _changed(self, root: TensorInfo) -> None:
-        self._versions[root] = self.version(root) + 1
+        return Graph(self._shared)

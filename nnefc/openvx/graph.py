@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,15 +18,13 @@ from nnefc.frontends.openvx.parameters import (
 from nnefc.frontends.openvx.tensors import Dims, Format, Layout, TensorInfo
 from nnefc.openvx.arguments import check_bytes, checked_dims, checked_format
 from nnefc.openvx.node import Node
+from nnefc.openvx.shared import Shared
 from nnefc.openvx.tensor import Tensor
 from nnefc.support.errors import Diagnostics, NnefError
 
 if TYPE_CHECKING:
     from nnefc.frontends.openvx.build_graph import Network
-    from nnefc.openvx.context import Context
     from nnefc.runtime.run.model_interface import Model
-
-ARITHMETIC_NAMES: Final = ("specification", "conformance")
 
 
 class Graph:
@@ -36,8 +34,8 @@ class Graph:
     every violated rule.
     """
 
-    def __init__(self, context: Context) -> None:
-        self.context = context
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
         self._layers: list[Layer] = []
         self._compiled: tuple[Network, Model] | None = None
         self._static: dict[TensorInfo, int] = {}
@@ -61,8 +59,8 @@ class Graph:
             message = f"fixed_point_position = {fixed_point_position!r} without data_type"
             raise NnefError.of("openvx/type", message)
         if checked is not None and format is not None:
-            check_bytes(checked, format, self.context.limits)
-        info = TensorInfo(self.context.new_name(), checked, format, is_virtual=True)
+            check_bytes(checked, format, self._shared.limits)
+        info = TensorInfo(self._shared.new_name(), checked, format, is_virtual=True)
         return Tensor(info, lambda root: None)
 
     # -- layers
@@ -195,20 +193,20 @@ class Graph:
         from nnefc.frontends.openvx.build_graph import build_graph
         from nnefc.frontends.openvx.verify import verify
 
-        limits = self.context.limits
+        limits = self._shared.limits
         diagnostics = Diagnostics(limit=limits.errors)
         if not self._layers:
             raise NnefError.of("openvx/empty", "the graph has no nodes")
         verified = verify(self._layers, diagnostics)
-        network = build_graph(verified, ARITHMETICS[self.context.arithmetic], limits, diagnostics)
-        model = compile(network.graph, threads=self.context.threads)
+        network = build_graph(verified, ARITHMETICS[self._shared.arithmetic], limits, diagnostics)
+        model = compile(network.graph, threads=self._shared.threads)
         roots = {x.root for layer in self._layers for x in layer.static.values()}
-        self._static = {root: self.context.version(root) for root in roots}
+        self._static = {root: self._shared.version(root) for root in roots}
         self._compiled = network, model
 
     def process(self) -> None:
         """Run all layers; verifies the graph first if it, or weights, have changed."""
-        stale = [r for r, version in self._static.items() if self.context.version(r) != version]
+        stale = [r for r, version in self._static.items() if self._shared.version(r) != version]
         if self._compiled is None or stale:
             self.verify()
         assert self._compiled is not None

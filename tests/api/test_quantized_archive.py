@@ -10,7 +10,7 @@ import pytest
 
 import nnefc
 from nnefc import NnefError
-from nnefc.digits import ARCHIVE, HELD_OUT, IMAGES
+from nnefc.cli.digits import ARCHIVE, HELD_OUT, IMAGES
 
 IMAGE: Any = np.load(HELD_OUT)["images"][:1, None] / np.float32(16)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import nnefc
-from nnefc.digits import ARCHIVE
+from nnefc.cli.digits import ARCHIVE
 from nnefc.driver.compile import compile_graphs
 from nnefc.options.compile_config import CompileConfig
 from nnefc.runtime.compile import kernel_compiler

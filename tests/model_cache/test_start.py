@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from nnefc.digits import ARCHIVE
+from nnefc.cli.digits import ARCHIVE
 from tests.helpers.artifacts.model_cache import entries
 
 pytestmark = pytest.mark.usefixtures("keep_models")

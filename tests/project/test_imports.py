@@ -52,10 +52,9 @@ ALLOWED: dict[str, set[str]] = {
         *("formats", "ir", "options", "frontends", "runtime", "driver", "artifacts", "dynamic"),
         "api",
     },
-    "digits": {"formats"},
     "cli": {
         *("formats", "ir", "options", "ops", "frontends", "kernels", "passes", "runtime", "emit"),
-        *("driver", "artifacts", "model_cache", "dynamic", "api", "digits"),
+        *("driver", "artifacts", "model_cache", "dynamic", "api"),
     },
     "openvx": {"formats", "ir", "options", "frontends", "runtime", "api"},
     "pytorch": {"syntax", "formats", "options", "frontends"},

@@ -36,7 +36,7 @@ def test_every_mapped_folder_has_its_link() -> None:
         assert link.resolve() == (ROOT / folder).resolve()
 
 
-@pytest.mark.parametrize("package", ["nnefc.digits"])
+@pytest.mark.parametrize("package", ["nnefc.cli.digits"])
 def test_package_data_exists(package: str) -> None:
     folder = ROOT.joinpath(*package.split("."))
     for pattern in _project()["tool"]["setuptools"]["package-data"][package]:

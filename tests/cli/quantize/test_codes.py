@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import nnefc
-from nnefc.digits import HELD_OUT, IMAGES
+from nnefc.cli.digits import HELD_OUT, IMAGES
 from nnefc.ops.tools.reference import evaluate
 from tests.helpers.command_line import DIGITS, SMALL, Cli
 from tests.helpers.onnx.models import passing, save

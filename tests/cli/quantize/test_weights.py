@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import nnefc
-from nnefc.digits import IMAGES
+from nnefc.cli.digits import IMAGES
 from tests.helpers.command_line import DIGITS, Cli
 from tests.helpers.onnx.models import model, node, save, tensor, weight
 from tests.models.test_block_quantized import decoded

@@ -13,7 +13,7 @@ import pytest
 
 import nnefc
 from nnefc import NnefError
-from nnefc.digits import HELD_OUT, IMAGES
+from nnefc.cli.digits import HELD_OUT, IMAGES
 from nnefc.driver.quantize.layers import layers_of
 from nnefc.driver.quantize.samples import read_samples
 from nnefc.ir import Graph

@@ -13,7 +13,7 @@ from PIL import Image
 
 import nnefc
 from nnefc import NnefError
-from nnefc.digits import ARCHIVE, HELD_OUT, IMAGES
+from nnefc.cli.digits import ARCHIVE, HELD_OUT, IMAGES
 from nnefc.driver.quantize.layers import layer_names, layers_of
 from nnefc.driver.quantize.samples import Folder, Pictures, read_samples
 

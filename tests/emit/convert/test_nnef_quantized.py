@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import nnefc
-from nnefc.digits import HELD_OUT, IMAGES
+from nnefc.cli.digits import HELD_OUT, IMAGES
 from nnefc.emit.convert.nnef_quantized import quantized_document
 from nnefc.frontends.nnef import import_text
 from nnefc.ir import Graph

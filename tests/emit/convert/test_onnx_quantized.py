@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import nnefc
-from nnefc.digits import ARCHIVE, HELD_OUT, IMAGES
+from nnefc.cli.digits import ARCHIVE, HELD_OUT, IMAGES
 from nnefc.emit.convert.onnx.model import onnx_model
 from nnefc.frontends.read_model import read_onnx_bytes
 from nnefc.ir import DType, Graph, TensorType

@@ -1,0 +1,1 @@
+"""The rules of each kind of layer, from the descriptions of its parameters."""
