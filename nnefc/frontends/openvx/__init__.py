@@ -1,0 +1,1 @@
+"""Layers of OpenVX: their rules, and one graph of all layers of a verified graph."""
