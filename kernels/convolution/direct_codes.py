@@ -68,14 +68,15 @@ RUN_BYTES = 16
 
 @family()
 def convolution(
-    ending: Ending, vectors: int, channels: int, kind: WordKind = "codes"
+    ending: Ending, vectors: int, channels: int, kind: WordKind = "codes", overlaps: bool = False
 ) -> KernelFunction:
     """Tiles of `vectors` channel blocks; a table entry is `channels` codes of the reduction.
 
-    x has codes of the type `Isa.codes`, or as int16 if `kind` is "pairs".
+    x has codes of the type `Isa.codes`, or as int16 if `kind` is "pairs"; `overlaps`: see
+    `cover_codes`.
     """
     words = channels // word_items(kind)
-    run = cover_codes(ending, vectors, words, kind)
+    run = cover_codes(ending, vectors, words, kind, overlaps=overlaps)
     panel_bytes = 4 * vectors * lanes_of("int32")
     entry_bytes = words * dot_of(kind).planes * panel_bytes
     scale_bytes = ending.terms * panel_bytes

@@ -28,7 +28,7 @@ from typing import Any, Final, Literal, NamedTuple
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.tile.next_weights import prefetch_next
 from nnefc.kernels.tile.offset_table import table_offset
-from nnefc.kernels.tile.strips import strips
+from nnefc.kernels.tile.strips import one_by_one, strips
 from nnefc.kernels.vector.conversion import convert
 from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.kernels.vector.lanes import Lanes, clamp, constant, fma, select, shuffle_two
@@ -118,7 +118,8 @@ def cover(item: str, accumulator: str, vectors: int, channels: int, half: Half =
         _Tile(v, shape, channels, number, tiles, TileArguments(*words)).emit()
 
     tables = [TileArguments._fields.index(f"{name}_pixels") for name in ("x", "y", "residual")]
-    return strips(accumulator, tile_pixels(vectors), len(TileArguments._fields), tables, emit)
+    words = len(TileArguments._fields)
+    return strips(accumulator, tile_pixels(vectors), words, tables, one_by_one(emit))
 
 
 class _Shape:

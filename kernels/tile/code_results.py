@@ -214,7 +214,7 @@ class Results:
         """Two to four vectors of codes, one after the other, which are clamped as bytes."""
         whole = [self._scaled(x, j, other) for x, other in zip(sums, residuals, strict=True)]
         assert self.narrowing is not None
-        return self.narrowing.narrowed([*whole, *whole][:FOUR])
+        return self.narrowing.narrowed((whole * FOUR)[:FOUR])
 
     def _slice(self, codes: Lanes, first: int, count: int) -> Lanes:
         """`count` of the vectors of `_codes`."""

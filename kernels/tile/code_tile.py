@@ -22,7 +22,7 @@ from nnefc.kernels.tile.code_results import Ending, Results
 from nnefc.kernels.tile.dot_squares import add_squares, exchanged
 from nnefc.kernels.tile.next_weights import prefetch_next, prefetch_own
 from nnefc.kernels.tile.offset_table import table_offset
-from nnefc.kernels.tile.strips import strips
+from nnefc.kernels.tile.strips import one_by_one, strips
 from nnefc.kernels.vector.dot_words import WORD_BYTES, DotInstruction, WordDot, WordKind, dot_of
 from nnefc.kernels.vector.lanes import Lanes
 from nnefc.kernels.vector.vector_builder import Vector
@@ -55,12 +55,19 @@ class _Arguments(NamedTuple):
     residual_plane: Any
 
 
+_OVERLAPPED: Final = 12
+"""Most vectors of sums of a tile, if those of the tile before are in registers, too."""
 _FEW_PRODUCTS: Final = 2
 """Products that LLVM adds to a sum in order."""
 
 
-def code_tile_pixels(vectors: int, kind: WordKind = "codes") -> int:
-    """Pixels of the largest tile whose sums, weights and operands of a step fit into registers."""
+def code_tile_pixels(vectors: int, kind: WordKind = "codes", *, overlaps: bool = False) -> int:
+    """Pixels of the largest tile whose sums, weights and operands of a step fit into registers.
+
+    `overlaps`: see `cover_codes`.
+    """
+    if overlaps:
+        return min(_OVERLAPPED // vectors, MAX_HEIGHT)
     dot = dot_of(kind)
     step = vectors * dot.planes + dot.planes + (dot.instructions > 1)
     fitting = (host().registers - step) // vectors
@@ -68,11 +75,16 @@ def code_tile_pixels(vectors: int, kind: WordKind = "codes") -> int:
 
 
 @cache
-def cover_codes(ending: Ending, vectors: int, words: int, kind: WordKind = "codes") -> Any:
+def cover_codes(
+    ending: Ending, vectors: int, words: int, kind: WordKind = "codes", *, overlaps: bool = False
+) -> Any:
     """Intrinsic `cover(pixels, depth, ...)`: tiles over any number of pixels, see `_Arguments`.
 
-    `words`: of an entry of the reduction.
+    `words`: of an entry of the reduction.  `overlaps`: a tile is requantized after the products of
+    the next one.  Then the processor computes both at once: it does not look far enough ahead to
+    reach the products of the next tile behind the requantization of a large one.
     """
+    dot = dot_of(kind)
 
     def prepare(v: Vector, given: Sequence[Any]) -> tuple[_Arguments, Results]:
         known = _Arguments(*given)
@@ -81,12 +93,26 @@ def cover_codes(ending: Ending, vectors: int, words: int, kind: WordKind = "code
 
     def emit(v: Vector, pixels: int, number: Any, tiles: Any, shared: Any) -> None:
         given, results = shared
-        tile = _CodeTile(v, pixels, vectors, words, (number, tiles), given)
-        tile.emit(results, dot_of(kind))
+        tile = _CodeTile(v, pixels, vectors, words, number, given, tiles)
+        tile.store(results, tile.sums(dot))
+
+    def emit_overlapped(v: Vector, pixels: int, tiles: Any, shared: Any) -> None:
+        given, results = shared
+        one = v.word(1)
+
+        def tile(number: Any, sharing: Any = None) -> _CodeTile:
+            return _CodeTile(v, pixels, vectors, words, number, given, sharing)
+
+        first = tile(v.word(0), one)  # prefetches alone
+        with v.loop(1, tiles, 1, first.sums(dot)) as turn:
+            turn.next = tile(turn.index).sums(dot)
+            tile(v.builder.sub(turn.index, one)).store(results, turn.values)
+        tile(v.builder.sub(tiles, one)).store(results, turn.values)
 
     tables = [_Arguments._fields.index(f"{name}_pixels") for name in ("x", "y", "residual")]
-    highest = code_tile_pixels(vectors, kind)
-    return strips("int32", highest, len(_Arguments._fields), tables, emit, prepare)
+    highest = code_tile_pixels(vectors, kind, overlaps=overlaps)
+    every = emit_overlapped if overlaps else one_by_one(emit)
+    return strips("int32", highest, len(_Arguments._fields), tables, every, prepare)
 
 
 class _CodeTile:
@@ -98,10 +124,15 @@ class _CodeTile:
         height: int,
         vectors: int,
         words: int,
-        strip: tuple[Any, Any],
+        number: Any,
         given: _Arguments,
+        tiles: Any,
     ) -> None:
-        """`words`: words of an entry; `strip`: number of this tile in its strip, and its tiles."""
+        """`words`: words of an entry; `number`: of this tile in its strip.
+
+        `tiles`: tiles of the strip that share the prefetch of the next weights; None if this one
+        does not.
+        """
         self.v, self.builder = v, v.builder
         self.height, self.vectors, self.words = height, vectors, words
         self.depth = given.depth
@@ -109,15 +140,15 @@ class _CodeTile:
         self.taps, self.filter = v.pointer(given.taps), v.pointer(given.filter)
         self.x, self.y = v.pointer(given.x), v.pointer(given.y)
         self.starts, self.residual = v.pointer(given.starts), v.pointer(given.residual)
-        self.number, self.tiles = strip
+        self.number, self.tiles = number, tiles
         skipped = self.builder.mul(self.number, v.word(4 * height))
         self.x_pixels, self.y_pixels, self.residual_pixels = (
             v.at(v.pointer(table), skipped)
             for table in (given.x_pixels, given.y_pixels, given.residual_pixels)
         )
 
-    def emit(self, results: Results, dot: WordDot) -> None:
-        sums = self._sums(dot)
+    def store(self, results: Results, sums: Sequence[Lanes]) -> None:
+        """Store the results of sums."""
         places = list(self._places(self.y, self.y_pixels, self.y_plane))
         others: list[Any] = []
         if results.ending.residual:
@@ -126,7 +157,7 @@ class _CodeTile:
             mine = slice(j, None, self.vectors)
             results.store_each(sums[mine], j, places[mine], others[mine])
 
-    def _sums(self, dot: WordDot) -> list[Lanes]:
+    def sums(self, dot: WordDot) -> list[Lanes]:
         """The sums of the reduction; the sum of pixel i, vector j has index i * vectors + j."""
         v = self.v
         base = [v.at(self.x, table_offset(v, self.x_pixels, i)) for i in range(self.height)]
@@ -149,8 +180,9 @@ class _CodeTile:
         offset, number = table_offset(v, tap, 0), table_offset(v, tap, 1)
         at = v.at(self.filter, self.builder.mul(number, v.word(nbytes)))
         sources = [v.at(pointer, offset) for pointer in base]
-        prefetch_own(v, at, nbytes, self.number)
-        prefetch_next(v, at, self.depth, nbytes, self.number, self.tiles)
+        if self.tiles is not None:
+            prefetch_own(v, at, nbytes, self.number)
+            prefetch_next(v, at, self.depth, nbytes, self.number, self.tiles)
         return sources, at
 
     def _squares(

@@ -27,7 +27,7 @@ from nnefc.kernels.tile.blocked_tile import (
 from nnefc.kernels.tile.next_weights import prefetch_next, prefetch_own
 from nnefc.kernels.tile.offset_table import table_offset
 from nnefc.kernels.tile.real_form import RealForm, finished
-from nnefc.kernels.tile.strips import strips
+from nnefc.kernels.tile.strips import one_by_one, strips
 from nnefc.kernels.vector.conversion import convert
 from nnefc.kernels.vector.dot_halves import WORD_HALVES, half_dot
 from nnefc.kernels.vector.dot_words import WORD_BYTES
@@ -49,7 +49,8 @@ def cover_halves(form: RealForm, vectors: int, channels: int) -> Any:
         _HalfTile(v, pixels, vectors, channels // WORD_HALVES, strip, given).emit(form)
 
     tables = [TileArguments._fields.index(f"{name}_pixels") for name in ("x", "y", "residual")]
-    return strips("float32", tile_pixels(vectors), len(TileArguments._fields), tables, emit)
+    words = len(TileArguments._fields)
+    return strips("float32", tile_pixels(vectors), words, tables, one_by_one(emit))
 
 
 class _HalfTile:

@@ -18,8 +18,20 @@ from nnefc.kernels.vector.vector_builder import Vector, separate_function, vecto
 EmitTile = Callable[[Vector, int, Any, Any, Any], None]
 """`emit(v, pixels, number, tiles, shared)` emits the tile `number` of the `tiles` of a strip, each
 of `pixels` pixels; `shared`: the words, or what is prepared of them."""
+EmitTiles = Callable[[Vector, int, Any, Any], None]
+"""`emit(v, pixels, tiles, shared)` emits all tiles of a strip, at least one."""
 Prepare = Callable[[Vector, Sequence[Any]], Any]
 """`prepare(v, words)` emits what the tiles of a strip share, before them."""
+
+
+def one_by_one(emit: EmitTile) -> EmitTiles:
+    """Tiles of a strip, one after the other."""
+
+    def emit_all(v: Vector, pixels: int, tiles: Any, shared: Any) -> None:
+        with v.loop(0, tiles, 1) as turn:
+            emit(v, pixels, turn.index, tiles, shared)
+
+    return emit_all
 
 
 def strips(
@@ -27,7 +39,7 @@ def strips(
     highest: int,
     words: int,
     tables: Sequence[int],
-    emit: EmitTile,
+    emit: EmitTiles,
     prepare: Prepare | None = None,
 ) -> Any:
     """Intrinsic `cover(pixels, *words)`: tiles over any number of pixels.
@@ -46,8 +58,7 @@ def strips(
         for pixels in range(1, highest + 1):
             switch.add_case(ir.Constant(I64, pixels), builder.append_basic_block(f"high{pixels}"))
             builder.position_at_end(builder.function.blocks[-1])
-            with v.loop(0, tiles, 1) as turn:
-                emit(v, pixels, turn.index, tiles, shared)
+            emit(v, pixels, tiles, shared)
             builder.branch(out)
         builder.position_at_end(out)
 

@@ -51,6 +51,10 @@ _FORMS: Final[dict[str, Form]] = {"round_even": "round_even", "round": "truncate
 """The forms of roundings."""
 _MOST_CODES: Final = 255
 """The largest difference of two codes."""
+SHALLOW: Final = 128
+"""Most inputs of a convolution of 1x1 whose tiles overlap.  Deeper ones are as fast without."""
+WIDE_REGISTERS: Final = 32
+"""Registers that the sums of two tiles need."""
 LARGEST: Final = 1 << 30
 """Kernels clamp larger products before they round them."""
 
@@ -106,6 +110,13 @@ class CodeConvolution:
         return "pairs" if str(self.x.dtype) == WIDE else "codes"
 
     @property
+    def overlaps(self) -> bool:
+        """Whether tiles are requantized after the products of the next one."""
+        isa, shallow = host(), self.filter.shape[2] <= SHALLOW and self.window.volume == 1
+        fitting = isa.registers >= WIDE_REGISTERS and isa.packs and isa.byte_dot
+        return bool(fitting) and shallow and self.ending.form in _FORMS.values()
+
+    @property
     def weight_bytes(self) -> int:
         return np.dtype(dot_of(self.kind).weights).itemsize
 
@@ -114,7 +125,7 @@ class CodeConvolution:
         return MACS_PER_NS * word_items(self.kind) / dot_of(self.kind).instructions
 
     def tile_pixels(self, vectors: int) -> int:
-        return code_tile_pixels(vectors, self.kind)
+        return code_tile_pixels(vectors, self.kind, overlaps=self.overlaps)
 
 
 def read_code_convolution(lower: Lowering, op: Op) -> CodeConvolution:

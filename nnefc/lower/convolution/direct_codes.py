@@ -108,7 +108,7 @@ def _launch_phase(lower: Lowering, conv: CodeConvolution, phase: Phase) -> None:
         depth *= digits
     tables = {"taps": lower.table(entries), "runs": lower.table(runs)}
     dot = dot_of(conv.kind)
-    for channels in channel_slices(conv, 0):
+    for channels in channel_slices(conv, 0, threes=conv.overlaps):
         width = channels.panels.width
         packing = (taps, step, width, depth, False, word_items(conv.kind), dot.planes)
         part = _of_slice(conv, channels, filter_, axis=1)
@@ -212,5 +212,6 @@ def _launch(
         unit_block=units.per_tile,
     )
     entry = conv.x.layout.entry
-    kernel = direct_codes.convolution(conv.ending, panels.vectors, entry, conv.kind)
+    form = conv.ending, panels.vectors, entry, conv.kind, conv.overlaps
+    kernel = direct_codes.convolution(*form)
     lower.launch(kernel, words, ceil_div(units.count, units.per_tile))

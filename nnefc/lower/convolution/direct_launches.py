@@ -91,8 +91,8 @@ class ChannelSlice:
     """First of these channels within its group."""
 
 
-def channel_slices(conv: Products, macs: float) -> Iterator[ChannelSlice]:
-    """All output channels; `macs`: multiply-adds per channel."""
+def channel_slices(conv: Products, macs: float, *, threes: bool = False) -> Iterator[ChannelSlice]:
+    """All output channels; `macs` and `threes`: see `panels_of`."""
     _, outputs, inputs = conv.filter.shape[:3]
     lanes = conv.y.layout.block
     whole = conv.groups == 1 or inputs % lanes == outputs % lanes == 0
@@ -100,7 +100,7 @@ def channel_slices(conv: Products, macs: float) -> Iterator[ChannelSlice]:
         first = 0
         lane = groups.start * outputs % lanes
         if conv.groups == 1:
-            parts = panels_of(conv.accumulator, outputs, macs)
+            parts = panels_of(conv.accumulator, outputs, macs, threes=threes)
         else:
             parts = group_panels(conv.accumulator, lane, outputs)
         for panels in parts:

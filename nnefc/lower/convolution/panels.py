@@ -42,15 +42,25 @@ class Panels:
         return 1 - (self.half == "filled") / (2 * self.vectors * self.count)
 
 
-def panels_of(accumulator: DType, channels: int, macs: float) -> list[Panels]:
+def panels_of(
+    accumulator: DType, channels: int, macs: float, *, threes: bool = False
+) -> list[Panels]:
     """Panels of two channel blocks; for an odd number of blocks, one panel of three, or of one.
 
     `macs`: multiply-adds per channel.  The last panel computes its last block with half a vector
-    if the block is at most half full and that saves enough.
+    if the block is at most half full and that saves enough.  `threes`: panels of three blocks, and
+    at most two panels of two.
     """
     lanes = lanes_of(str(accumulator))
     blocks = ceil_div(channels, lanes)
     saved = macs * (lanes // 2) / MACS_PER_NS
+    if threes and blocks > 1:
+        pairs = -blocks % 3
+        panels = [
+            Panels(accumulator, 3, (blocks - 2 * pairs) // 3),
+            Panels(accumulator, 2, pairs),
+        ]
+        return [each for each in panels if each.count]
     few = host().halves and 0 < channels % lanes <= lanes // 2 and saved >= LEAST_SAVED
     half = "filled" if few else ""
     if blocks == 1:

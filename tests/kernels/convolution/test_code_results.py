@@ -38,21 +38,28 @@ from tests.helpers.kernels.code_convolutions import (
     terms,
 )
 
-KINDS = pytest.mark.parametrize("kind", ["direct", "depthwise", "winograd3", "winograd4"])
+KINDS = pytest.mark.parametrize(
+    "kind", ["direct", "overlapping", "depthwise", "winograd3", "winograd4"]
+)
 
 
 def _usual(kind: str, seed: int = 5) -> Case:
-    """A window of 3 x 3 with padding and two or three blocks of outputs, the last not full."""
+    """A window of 3 x 3 with padding and two or three blocks of outputs, the last not full.
+
+    That of overlapping tiles has 1 x 1.
+    """
     rng = np.random.default_rng(seed)
     limits = np.iinfo(CODES)
     x = rng.integers(limits.min, limits.max + 1, (1, 19, 9, 7)).astype(CODES)
     depthwise = kind == "depthwise"
-    shape = (19, 1, 3, 3) if depthwise else (2 * LANES + 5, 19, 3, 3)
+    size = 1 if kind == "overlapping" else 3
+    shape = (19, 1, size, size) if depthwise else (2 * LANES + 5, 19, size, size)
     w = rng.integers(-128, 128, shape).astype(np.int8)
     zero, groups = np.zeros((), np.int8), 19 if depthwise else 1
     tile = int(kind[-1]) if kind.startswith("winograd") else 0
     x_zero, ones = limits.min + 100, (1, 1)
-    return Case(x, w, x_zero, zero, (ones, ones), ones, ones, groups, tile=tile)
+    border = size // 2, size // 2
+    return Case(x, w, x_zero, zero, (border, border), ones, ones, groups, tile=tile)
 
 
 def _halves_up(x: Array) -> Array:
