@@ -54,7 +54,7 @@ from nnefc.passes.machine.split_batch import SplitBatch
 from nnefc.passes.op_queries import WITH_BODIES
 from nnefc.passes.quantize.cancel_quantizations import CancelQuantizations
 from nnefc.passes.quantize.choose_code_products import ChooseCodeProducts
-from nnefc.passes.quantize.convolutions_as_products import ConvolutionsAsProducts
+from nnefc.passes.quantize.convolutions_of_pairs import ConvolutionsOfPairs
 from nnefc.passes.quantize.fold_codes import FoldCodes
 from nnefc.passes.quantize.fuse_code_convolutions import FuseCodeConvolutions
 from nnefc.passes.quantize.fuse_code_resize import FuseCodeResize
@@ -95,9 +95,9 @@ def _quantization(expand: ExpandCompounds) -> Phase:
             FuseCodeResize(),
             KnownZeroPoints(),
             EliminateDeadCode(),
+            ConvolutionsOfPairs(),
             FuseCodeConvolutions(),
             FuseIntegers(),
-            ConvolutionsAsProducts(),
             NarrowSums(),
             ChooseCodeProducts(),
             RescaleCodes(),

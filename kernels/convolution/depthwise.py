@@ -25,6 +25,7 @@ from nnefc.kernels.tile.piece_record import heights
 from nnefc.kernels.tile.plane_pieces import Emit, Piece, pieces_kernel
 from nnefc.kernels.tile.real_form import PLAIN, RealForm, finished
 from nnefc.kernels.vector.conversion import convert
+from nnefc.kernels.vector.dot_words import PAIR_ITEM
 from nnefc.kernels.vector.item_types import HALVES, NUMBER_BYTES, check_accumulator
 from nnefc.kernels.vector.lanes import Lanes, clamp, fma, shuffle
 from nnefc.kernels.vector.vector_builder import Vector
@@ -118,32 +119,11 @@ def _convolve(
 ) -> Emit:
     def emit(piece: Piece) -> None:
         v, totals = piece.items, piece.sums
-        filter_ = totals if v.dtype in HALVES else v
         bias = totals.load(piece.weights)
-        weights_at = v.at(piece.weights, piece.tap(0))
-        with v.loop(1, piece.count, 1, [weights_at, *[bias] * height]) as turn:
-            at, *sums = turn.values
-            source = v.at(piece.x, piece.tap(turn.index))
-            for order in orders:
-                weights = [
-                    convert(filter_.load(at, k * filter_.nbytes), totals.dtype) for k in range(row)
-                ]
-                at = v.at(at, row * filter_.nbytes)
-                # every pixel is loaded once, for all outputs that read it
-                for column in range((height - 1) * step + row):
-                    met = [
-                        (i, column - i * step)
-                        for i in range(height)
-                        if 0 <= column - i * step < row
-                    ]
-                    if met:
-                        x = shuffle(piece.load(source, column * v.nbytes), totals, order)
-                        for i, k in met:
-                            sums[i] = fma(x, weights[k], sums[i])
-            turn.next = [at, *sums]
+        first = v.at(piece.weights, piece.tap(0))
+        sums = _add_rows(piece, [bias] * height, first, step, row, orders)
         low, high = (totals.load_splat(piece.clamp, totals.itemsize * i) for i in range(2))
         results = totals.of(form.result or totals.dtype)
-        sums = turn.values[1:]
         if form.expression is not None:
             _store_results(piece, form, apart, sums)
             return
@@ -173,3 +153,59 @@ def _store_results(piece: Piece, form: RealForm, apart: int, sums: list[Lanes]) 
         x = v.load(local, v.builder.mul(turn.index, v.word(v.nbytes)))
         residual = others.load(piece.other, place(others)) if form.residual else None
         finished(form, x, residual).store(piece.y, place(results))
+
+
+@family()
+def sums_of_codes(
+    lanes: int, stride: int, taps: int, spacing: int = 1, group: Group = SINGLE
+) -> KernelFunction:
+    """Pieces of int32 sums of products of int16, which wrap around.
+
+    Parameters as of `convolution`.  Weights of a phase begin with its starts, the sums of no
+    products: int32, a vector per channel block.  There is no bias.
+    """
+    orders = _orders(lanes, *group)
+    emits = {
+        height: _sum(height, stride, taps, spacing, orders) for height in depthwise_heights(taps)
+    }
+    return pieces_kernel(PAIR_ITEM, "int32", lanes, emits)
+
+
+def _sum(height: int, step: int, row: int, apart: int, orders: list[list[int]]) -> Emit:
+    def emit(piece: Piece) -> None:
+        v, totals = piece.items, piece.sums
+        at = v.at(piece.weights, piece.tap(0))
+        starts = [totals.load(at)] * height
+        for i, total in enumerate(
+            _add_rows(piece, starts, v.at(at, totals.nbytes), step, row, orders)
+        ):
+            total.store(piece.y, i * apart * totals.nbytes)
+
+    return emit
+
+
+def _add_rows(
+    piece: Piece, starts: list[Lanes], first: Any, step: int, row: int, orders: list[list[int]]
+) -> list[Lanes]:
+    """Sums with the products of all rows of taps; `first`: pointer to their weights."""
+    v, totals, height = piece.items, piece.sums, len(starts)
+    filter_ = totals if v.dtype in HALVES else v
+    with v.loop(1, piece.count, 1, [first, *starts]) as turn:
+        at, *sums = turn.values
+        source = v.at(piece.x, piece.tap(turn.index))
+        for order in orders:
+            weights = [
+                convert(filter_.load(at, k * filter_.nbytes), totals.dtype) for k in range(row)
+            ]
+            at = v.at(at, row * filter_.nbytes)
+            # every pixel is loaded once, for all outputs that read it
+            for column in range((height - 1) * step + row):
+                met = [
+                    (i, column - i * step) for i in range(height) if 0 <= column - i * step < row
+                ]
+                if met:
+                    x = shuffle(piece.load(source, column * v.nbytes), totals, order)
+                    for i, k in met:
+                        sums[i] = fma(x, weights[k], sums[i])
+        turn.next = [at, *sums]
+    return turn.values[1:]

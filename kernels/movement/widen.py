@@ -18,11 +18,11 @@ from typing import Any, Final
 from nnefc.kernels.family import KernelFunction, family
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.vector.conversion import convert
+from nnefc.kernels.vector.dot_words import PAIR_ITEM
 from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.kernels.vector.memory import address, load_word
 from nnefc.kernels.vector.vector_builder import Vector, vector_intrinsic
 
-WIDE: Final = "int16"
 WIDEN = Layout("x:ref y:ref blocks x_plane y_plane x_batch y_batch items planes plane_block")
 """Parameters of `widen.planes`.
 
@@ -63,7 +63,7 @@ def planes(item: str) -> KernelFunction:
 def _row(item: str) -> Any:
     """Intrinsic `widen(x, y, count)` of a multiple of 4 items."""
 
-    @vector_intrinsic(WIDE, lanes_of(WIDE), 3)
+    @vector_intrinsic(PAIR_ITEM, lanes_of(PAIR_ITEM), 3)
     def widen(v: Vector, x, y, count):
         b = v.builder
         x, y, start = v.pointer(x), v.pointer(y), v.word(0)
@@ -74,7 +74,7 @@ def _row(item: str) -> Any:
                 for i in range(0, step, lanes):
                     index = b.add(turn.index, v.word(i))
                     codes = wide.of(item).load(v.at(x, index))
-                    convert(codes, WIDE).store(v.at(y, b.mul(index, v.word(v.itemsize))))
+                    convert(codes, PAIR_ITEM).store(v.at(y, b.mul(index, v.word(v.itemsize))))
             start = stop
 
     return widen

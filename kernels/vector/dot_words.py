@@ -29,6 +29,8 @@ from nnefc.kernels.vector.llvm_types import I32
 
 WORD_CODES: Final = 4
 """Codes of a word."""
+PAIR_ITEM: Final = "int16"
+"""Type of the numbers of pairs."""
 WORD_PAIR: Final = 2
 """Numbers of 16 bits of a word."""
 WordKind = Literal["codes", "pairs"]

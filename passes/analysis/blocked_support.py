@@ -11,7 +11,6 @@ from typing import Final
 
 from nnefc.ir import Blocked, Graph, Op, Shape, TensorType, Value
 from nnefc.ir.convolution_algorithm import Direct
-from nnefc.ir.expression import expression_of
 from nnefc.ops.core.blocked_rules import has_blocked_kernels
 from nnefc.ops.core.border_taps import leaves_out_border, leaves_out_taps
 from nnefc.ops.core.window_arithmetic import Padding, convolution_groups
@@ -142,9 +141,10 @@ def is_blockable_elementwise(op: Op, known: KnownValues) -> bool:
 
     Known items may differ by channel only.
     """
-    if not all(map(has_blocked_kernels, expression_of(op).inputs)):
-        return False
-    return all(_is_parameter(v, known) or _fits(v, op.output) for v in op.inputs)
+    return all(
+        _is_parameter(v, known) or (has_blocked_kernels(v.type.dtype) and _fits(v, op.output))
+        for v in op.inputs
+    )
 
 
 def _is_parameter(value: Value, known: KnownValues) -> bool:

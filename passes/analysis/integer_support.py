@@ -7,35 +7,28 @@ from dataclasses import replace
 from typing import Final
 
 from nnefc.ir import Blocked, DType, Op
-from nnefc.ops.core.window_arithmetic import Window, convolution_groups
+from nnefc.ops.core.window_arithmetic import Window
 from nnefc.ops.extended.integer_products import is_wide
 from nnefc.ops.tools.convolution import window_of
 from nnefc.passes.analysis.blocked_support import MAX_PLANE, MAX_RANK, in_reach
 from nnefc.passes.analysis.known_data import KnownValues
-from nnefc.symbolic.integers import ceil_div, is_symbolic, largest, specialized
+from nnefc.passes.analysis.parts_of_sums import parts_of_convolution
+from nnefc.symbolic.integers import ceil_div, largest, specialized
 
 CODES: Final = (DType.UINT8, DType.INT8)
-WIDE_CODES: Final = (DType.UINT16, DType.INT16)
+CODES_16: Final = (DType.UINT16, DType.INT16)
 LONGEST_BLOCK: Final = 16
 """Most channels of a block, on any machine."""
-
-MOST_TAPS: Final = 64
-"""Most taps of a window of codes of 16 bits, each of which is a slice of the input."""
-MOST_WINDOW_BYTES: Final = 64 << 20
-"""Bytes that the windows of a convolution of codes of 16 bits may always have."""
-MOST_COPIES: Final = 16
-"""How often the windows of a convolution of codes of 16 bits may have more bytes than the input, if
-they have many."""
 
 
 def float_reason(op: Op, known: KnownValues) -> str | None:
     """Why an `integer_matmul` is computed in floats; None if a kernel sums its integers."""
     a, b, a_zero, b_zero = op.inputs
-    if a.type.dtype not in (*CODES, *WIDE_CODES) or b.type.dtype not in CODES:
+    if a.type.dtype not in (*CODES, *CODES_16) or b.type.dtype not in CODES:
         return _reason_of_types(op)
     if is_wide(op):
         return "sums are int64"
-    if a.type.dtype in WIDE_CODES and (b not in known or b_zero not in known):
+    if a.type.dtype in CODES_16 and (b not in known or b_zero not in known):
         return "a computed matrix is multiplied with codes of 16 bits"
     if b not in known and not a_zero.type.volume == b_zero.type.volume == 1:
         return "zero points of a computed product vary"
@@ -53,11 +46,9 @@ def convolution_reason(op: Op, known: KnownValues) -> str | None:
     integers.
     """
     x, w, x_zero, w_zero = op.inputs
-    if x.type.dtype in WIDE_CODES and w.type.dtype in CODES:
-        return wide_convolution_reason(op, known) or "codes have 16 bits"
-    if x.type.dtype not in CODES or w.type.dtype not in CODES:
+    if x.type.dtype not in (*CODES, *CODES_16) or w.type.dtype not in CODES:
         return _reason_of_types(op)
-    if is_wide(op):
+    if is_wide(op) and x.type.dtype in CODES:
         return "sums are int64"
     if w not in known or w_zero not in known:
         return "the filter is computed"
@@ -67,9 +58,11 @@ def convolution_reason(op: Op, known: KnownValues) -> str | None:
         return "there are no products"
     if not 3 <= x.type.rank <= MAX_RANK:
         return f"codes have {x.type.rank} dimensions"
-    if _fits(op, window_of(op)) or band_rows(op) is not None:
-        return None
-    return "planes are too large"
+    if not _fits(op, window_of(op)) and band_rows(op) is None:
+        return "planes are too large"
+    if x.type.dtype in CODES_16 and parts_of_convolution(op, known) is None:
+        return "sums may exceed int32"
+    return None
 
 
 def _reason_of_types(op: Op) -> str:
@@ -77,47 +70,10 @@ def _reason_of_types(op: Op) -> str:
     return f"codes are {a} and {b}; only the first may have 16 bits"
 
 
-def wide_convolution_reason(op: Op, known: KnownValues) -> str | None:
-    """Why a convolution of codes of 16 bits with a filter of 8 bits is computed in floats; None if
-    it becomes a product of all windows and the filter.
-    """
-    x, w, x_zero, w_zero = op.inputs
-    if op.name != "integer_conv":
-        return "a deconvolution has codes of 16 bits"
-    if w not in known or w_zero not in known:
-        return "the filter is computed"
-    if x_zero not in known:
-        return "the zero point of the input is computed"
-    if is_symbolic((*x.type.dims, *op.output.type.dims)):
-        return "codes of 16 bits have extents that vary"
-    if not op.output.type.volume or not w.type.volume:
-        return "there are no products"
-    if x.type.rank < 3:
-        return f"codes have {x.type.rank} dimensions"
-    if (groups := convolution_groups(x.type.dims, op.attributes)) != 1:
-        return f"a convolution of codes of 16 bits has {groups} groups"
-    padding = window_of(op).padding
-    has_other_items = op.attributes["border"] != "constant" and any(map(any, padding))
-    if has_other_items or any(n < 0 for pair in padding for n in pair):
-        return "the border of codes of 16 bits has no zero points"
-    return _reason_of_windows(op)
-
-
-def _reason_of_windows(op: Op) -> str | None:
-    """Why the windows of a convolution are not stored beside each other; None if they may be."""
-    x, (outputs, depth, *taps) = op.inputs[0].type, op.inputs[1].type.dims
-    if (count := math.prod(taps)) > MOST_TAPS:
-        return f"a window of codes of 16 bits has {count} taps, more than {MOST_TAPS}"
-    nbytes = op.output.type.volume // outputs * depth * count * x.dtype.itemsize
-    if nbytes > max(MOST_WINDOW_BYTES, MOST_COPIES * x.volume * x.dtype.itemsize):
-        return f"the windows of codes of 16 bits have {nbytes >> 20} MiB"
-    return None
-
-
 def _fits(op: Op, window: Window) -> bool:
     """Whether kernels reach all pixels of the planes of a convolution."""
     # groups that are no whole blocks may be summed together
-    layout = Blocked(LONGEST_BLOCK, window.reach(), 1)
+    layout = Blocked(LONGEST_BLOCK, window.reach(), op.inputs[0].type.dtype.itemsize)
     if largest([math.prod(window.output), window.volume]) > MAX_PLANE:
         return False
     return in_reach(window.input, op.inputs[0].type.dims[1], layout)

@@ -59,7 +59,7 @@ def fastest_of_codes(op: Op, known: KnownValues, rates: CodeRates) -> Winograd |
 def exact_algorithms(op: Op, known: KnownValues) -> list[Winograd]:
     """The Winograd algorithms whose sums are exact for a convolution of codes."""
     weights, zero = known.items(op.inputs[1]), known.items(op.inputs[3])
-    if is_reversed(op) or weights is None or zero is None:
+    if is_reversed(op) or weights is None or zero is None or op.inputs[0].type.dtype.itemsize > 1:
         return []
     window = window_of(op)
     if not code_tiles(window.size[-2:], 0):

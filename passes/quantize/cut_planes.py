@@ -10,7 +10,7 @@ from nnefc.ops.tools.convolution import window_of
 from nnefc.passes.analysis.integer_support import band_rows, long_axis
 
 
-def cut_planes(graph: Graph, op: Op) -> None:
+def cut_planes(graph: Graph, op: Op) -> Value:
     """Replace a `fused_code_conv` with planes that are too large by a concatenation of bands.
 
         %y: uint8[1,8,9000,9000] = fused_code_conv(%x, ...) {padding = [(1, 1), (1, 1)]}
@@ -21,10 +21,12 @@ def cut_planes(graph: Graph, op: Op) -> None:
         %1: uint8[1,8,4500,9000] = fused_code_conv(%0, ...) {padding = [(1, 0), (1, 1)]}
         ...
         %y: uint8[1,8,9000,9000] = concat(%1, %3) {axis = 2}
+
+    Returns its result.
     """
     rows = band_rows(op)
     if rows is None:
-        return
+        return op.output
     axis = long_axis(window_of(op))
     outputs = op.output.type.dims[2 + axis]
     bands = [
@@ -35,6 +37,7 @@ def cut_planes(graph: Graph, op: Op) -> None:
     whole.output.name = op.output.name
     graph.replace_value(op.output, whole.output)
     graph.erase(op)
+    return whole.output
 
 
 def _band(graph: Graph, op: Op, axis: int, rows: range) -> Value:

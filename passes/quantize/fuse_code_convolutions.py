@@ -38,7 +38,7 @@ from nnefc.passes.quantize.cut_planes import cut_planes
 from nnefc.passes.quantize.moved_codes import Source, source_of
 from nnefc.passes.quantize.steps_after_sums import Addend, Codes, FixedSteps, StepsAfterSums, follow
 
-_FUSED: Final = {"integer_conv": "fused_code_conv", "integer_deconv": "fused_code_deconv"}
+FUSED: Final = {"integer_conv": "fused_code_conv", "integer_deconv": "fused_code_deconv"}
 _LARGEST_MULTIPLE: Final = 1 << 30
 _SAME_REAL: Final = 2.0**-22
 """Largest relative difference of two numbers that are the same but for rounding to float32."""
@@ -109,7 +109,7 @@ def _start(graph: Graph, op: Op, known: KnownValues) -> _Start | str | None:
 
     None if `op` is no convolution of codes.
     """
-    if op.name in _FUSED:
+    if op.name in FUSED:
         return convolution_reason(op, known) or _Start(op, StepsAfterSums(op.output))
     found = sums_of_reals(graph, op, known)
     if not isinstance(found, tuple):
@@ -263,7 +263,7 @@ def _fuse(
     if end.factor is None and end.fixed is None:
         last, end = sums, start.steps
     fused = Op(
-        _FUSED[sums.name],
+        FUSED[sums.name],
         [codes, *sums.inputs[1:], *terms.values],
         {**attributes, "expression": expression},
         [TensorType(dtype, sums.output.type.dims)],

@@ -13,7 +13,7 @@ from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.known_items import known_items
 from nnefc.ops.extended import integer_products, quantized, sum_bounds
 from nnefc.ops.tools.build import build
-from nnefc.passes.analysis.integer_support import WIDE_CODES, convolution_reason, float_reason
+from nnefc.passes.analysis.integer_support import CODES_16, convolution_reason, float_reason
 from nnefc.passes.analysis.known_data import KnownValues, constant_op
 from nnefc.passes.op_queries import exchanges_rows, is_view, replace
 from nnefc.passes.quantize.fuse_code_convolutions import reason_of_reals
@@ -128,7 +128,7 @@ def _product_of_codes(graph: Graph, op: Op, known: KnownValues) -> tuple[Op, Arr
     new = build(graph, "integer_matmul", operands, flags, before=op, location=op.location)
     reason = float_reason(new, known)
     if reason is None and sum_bounds.bound_of_product(new) > integer_products.LARGEST_SUM:
-        if new.inputs[0].type.dtype in WIDE_CODES:  # parts of the depth are summed
+        if new.inputs[0].type.dtype in CODES_16:  # parts of the depth are summed
             graph.erase(new)
             flags[integer_products.WIDE] = True
             return build(graph, new.name, operands, flags, before=op, location=op.location), scale

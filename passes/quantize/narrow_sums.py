@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from nnefc.ir import DType, Graph, Op, TensorType, Value
-from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.spec import Emit
 from nnefc.ops.extended.integer_products import LARGEST_SUM, WIDE, is_wide
 from nnefc.ops.extended.sum_bounds import (
@@ -19,8 +17,9 @@ from nnefc.ops.extended.sum_bounds import (
     largest_codes,
 )
 from nnefc.ops.tools.build import emitter
-from nnefc.passes.analysis.integer_support import WIDE_CODES, float_reason
+from nnefc.passes.analysis.integer_support import CODES_16, float_reason
 from nnefc.passes.analysis.known_data import KnownValues, constant_op
+from nnefc.passes.analysis.parts_of_sums import cut
 from nnefc.passes.op_queries import replace
 
 _SUMS = {
@@ -81,7 +80,7 @@ def _parts(op: Op, known: KnownValues) -> list[slice] | None:
     a, b, a_zero, b_zero = op.inputs
     types = [TensorType(DType.INT32, op.output.type.dims)]
     narrow = Op(op.name, op.inputs, {**op.attributes, WIDE: False}, types)
-    if a.type.dtype not in WIDE_CODES or a_zero.type.volume != 1 or float_reason(narrow, known):
+    if a.type.dtype not in CODES_16 or a_zero.type.volume != 1 or float_reason(narrow, known):
         return None
     codes, zero = known.items(b), known.items(b_zero)
     assert codes is not None, "`float_reason` excludes it"
@@ -89,19 +88,7 @@ def _parts(op: Op, known: KnownValues) -> list[slice] | None:
     axis = _depth_of(op.attributes["transposeB"])
     sizes = np.abs(differences(codes, zero, b.type))
     columns = np.moveaxis(sizes, axis, 0).reshape(sizes.shape[axis], -1)
-    return list(_cut(columns, LARGEST_SUM // max(largest_codes(a, a_zero), 1)))
-
-
-def _cut(sizes: Array, most: int) -> Iterator[slice]:
-    """Slices of whole words with sums of the columns of `sizes` of at most `most`."""
-    start, sums = 0, np.zeros(sizes.shape[1], np.int64)
-    for unit in range(0, len(sizes), _UNIT):
-        more = sizes[unit : unit + _UNIT].sum(0, dtype=np.int64)
-        if (sums + more).max(initial=0) > most:
-            yield slice(start, unit)
-            start, sums = unit, np.zeros_like(sums)
-        sums += more
-    yield slice(start, len(sizes))
+    return cut(columns, LARGEST_SUM // max(largest_codes(a, a_zero), 1), _UNIT)
 
 
 def _depth_of(transposed: object) -> int:

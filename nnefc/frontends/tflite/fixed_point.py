@@ -154,25 +154,25 @@ def rescaled_once(
     return make.cast(rounded, DType.INT32)
 
 
-def rescaled_wide(
+def rescaled_int16(
     make: OpBuilder, x: Operand, factors: Sequence[float], shape: Sequence[int] = ()
 ) -> Operand:
-    """`rescaled_short` as int32."""
-    return make.cast(rescaled_short(make, x, factors, shape), DType.INT32)
+    """`rescaled_by_int16` as int32."""
+    return make.cast(rescaled_by_int16(make, x, factors, shape), DType.INT32)
 
 
-def rescaled_short(
+def rescaled_by_int16(
     make: OpBuilder, x: Operand, factors: Sequence[float], shape: Sequence[int] = ()
 ) -> Operand:
     """int64 times real factors: multipliers of 15 bits, halves up; raises OperatorError."""
     pairs = [quantize_multiplier(each) for each in factors]
     multipliers, shifts = np.array(pairs, np.int64).T
-    short = np.minimum((multipliers + (1 << 15)) >> 16, 0x7FFF)
+    upper = np.minimum((multipliers + (1 << 15)) >> 16, 0x7FFF)
     counts = 15 - shifts
     if counts.min() < 1:
         message = f"the factor {max(factors)} of a requantization with 15 bits"
         raise OperatorError("tflite/quantization", message)
-    wide = make("mul", x, int64(short.reshape(shape)))
+    wide = make("mul", x, int64(upper.reshape(shape)))
     half = int64((np.int64(1) << (counts - 1)).reshape(shape))
     return make("shift_right", make("add", wide, half), int64(counts.reshape(shape)))
 

@@ -36,7 +36,7 @@ REALS: Final = ("FLOAT32",)
 NUMBERS: Final = ("FLOAT32", "INT32", "INT64")
 CODES: Final = ("UINT8", "INT8")
 """Item types of quantized tensors."""
-WIDE_CODES: Final = ("INT16",)
+CODES_16: Final = ("INT16",)
 """The item type of codes of 16 bits, whose filters have 8 bits."""
 ANY: Final = (
     *("FLOAT32", "INT32", "INT64", "BOOL", "UINT8", "INT8", "INT16", "FLOAT16", "UINT16"),

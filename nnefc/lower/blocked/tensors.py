@@ -129,8 +129,9 @@ def write_halo(lower: Lowering, tensor: Tensor) -> None:
     }
     fill = tensor.layout.fill
     if fill:
-        assert tensor.itemsize == 1, "only codes have a fill"
-        word = int.from_bytes([fill & 255] * GAP_BYTES, "little")
+        assert tensor.itemsize <= 2, "only codes have a fill"
+        item = (fill & ((1 << 8 * tensor.itemsize) - 1)).to_bytes(tensor.itemsize, "little")
+        word = int.from_bytes(item * (GAP_BYTES // tensor.itemsize), "little")
         kernel, words = halo.fill_halo(), FILLED_HALO.pack(**fields, word=word)
     else:
         kernel, words = halo.zero_halo(), HALO.pack(**fields)

@@ -14,11 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from nnefc.ir import DType, Expression, Op, Value
-from nnefc.kernels.movement.widen import WIDE
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.tile.code_results import BOUNDS_BYTES, RESIDUAL_BYTES, Ending, Form
 from nnefc.kernels.tile.code_tile import code_tile_pixels
-from nnefc.kernels.vector.dot_words import WORD_CODES, WordKind, dot_of, word_items
+from nnefc.kernels.vector.dot_words import PAIR_ITEM, WORD_CODES, WordKind, dot_of, word_items
 from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.lower.blocked.tensors import Tensor, read_blocked, write_blocked
 from nnefc.lower.context import Lowering
@@ -69,7 +68,7 @@ class CodeConvolution:
     groups: int
     digits: tuple[Array, ...]
     """int8 [groups, outputs, inputs, *taps] each; outputs and inputs per group.  Their sum is the
-    filter less its zero points, which may exceed int8."""
+    filter less its zero points, which may exceed int8.  One int16, for codes of 16 bits."""
     x_zero: int
     ending: Ending
     bias: Array
@@ -107,7 +106,7 @@ class CodeConvolution:
     @property
     def kind(self) -> WordKind:
         """What the words of x are: codes of 8 bits, or in 16 bits."""
-        return "pairs" if str(self.x.dtype) == WIDE else "codes"
+        return "pairs" if str(self.x.dtype) == PAIR_ITEM else "codes"
 
     @property
     def overlaps(self) -> bool:
@@ -132,13 +131,14 @@ def read_code_convolution(lower: Lowering, op: Op) -> CodeConvolution:
     """The operands of `op`: filter, zero points and terms of the requantization are known."""
     window = window_of(op)
     x, y = read_blocked(lower, op.inputs[0]), write_blocked(lower, op.output)
-    assert str(x.dtype) == host().codes and x.layout.block % WORD_CODES == 0
+    is_pairs = str(x.dtype) == PAIR_ITEM
+    assert str(x.dtype) == host().codes or (is_pairs and not op.attributes["expression"].steps)
+    assert x.layout.block % WORD_CODES == 0
     assert y.layout.block == lanes_of("int32")
     groups = convolution_groups(x.shape, op.attributes)
     weights, x_zero, zeros = (_known(lower, value) for value in op.inputs[1:OPERANDS])
-    digits = tuple(
-        by_groups(each, groups, reverse=window.reverse) for each in _digits(weights, zeros)
-    )
+    numbers = [_differences(weights, zeros)] if is_pairs else _digits(weights, zeros)
+    digits = tuple(by_groups(each, groups, reverse=window.reverse) for each in numbers)
     outputs = groups * digits[0].shape[1]
     assert op.attributes["border"] == "constant" or not any(map(any, window.padding))
     reads_halo = x.layout.has_halo and any(map(any, reach_of_codes(window)))
@@ -254,12 +254,17 @@ def _residual_bounds(result: Result | None, residual: Residual) -> Array:
     return behind
 
 
+def _differences(codes: Array, zero: Array) -> Array:
+    """Codes less zero points, int16."""
+    x, z = align(codes.astype(np.int16), zero.astype(np.int16))
+    return x - z
+
+
 def _digits(codes: Array, zero: Array) -> list[Array]:
     """Numbers of int8 whose sum is codes less zero points; the first is as large as it can be."""
     if codes.dtype == np.int8 and not zero.any():
         return [codes]
-    x, z = align(codes.astype(np.int16), zero.astype(np.int16))
-    rest, digits = x - z, list[Array]()
+    rest, digits = _differences(codes, zero), list[Array]()
     while not digits or rest.any():
         digits.append(np.clip(rest, -128, 127).astype(np.int8))
         rest = rest - digits[-1]

@@ -16,6 +16,7 @@ from nnefc.lower.blocked.tensors import Tensor
 from nnefc.lower.context import Lowering, blocked_lowering
 from nnefc.lower.convolution.code_convolution import CodeConvolution, read_code_convolution
 from nnefc.lower.convolution.depthwise_codes import lower_depthwise_codes
+from nnefc.lower.convolution.depthwise_pairs import lower_depthwise_pairs
 from nnefc.lower.convolution.direct_codes import lower_direct_codes
 from nnefc.lower.convolution.winograd_codes import lower_winograd_codes
 from nnefc.ops.core.blocked_rules import is_slice_of_block
@@ -32,7 +33,8 @@ def fused_code_convolution(lower: Lowering, op: Op) -> None:
     elif _has_whole_blocks(conv):
         lower_direct_codes(lower, conv)
     elif _is_within_blocks(conv):
-        lower_depthwise_codes(lower, conv)
+        is_pairs = conv.kind == "pairs"
+        (lower_depthwise_pairs if is_pairs else lower_depthwise_codes)(lower, conv)
     else:
         for part in _merged(conv):
             lower_direct_codes(lower, part)

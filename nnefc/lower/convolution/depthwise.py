@@ -40,10 +40,10 @@ def lower_depthwise(lower: Lowering, op: Op) -> None:
     reverse, window = is_reversed(op), window_of(op)
     groups = convolution_groups(x.shape, op.attributes)
     inputs, outputs = x.channels // groups, y.channels // groups
-    row = _row(window, inputs)
+    row = row_of_taps(window, inputs)
     in_registers = read_register_epilogue(lower, op)
     epilogue = read_tile_epilogue(lower, op, y)
-    weights = _read_weights(lower, op, y, groups, _order(window, row, inputs))
+    weights = _read_weights(lower, op, y, groups, weight_order(window, row, inputs))
     step, apart = (1, window.stride[-1]) if reverse else (window.stride[-1], 1)
     planes = (each.plane for each in (x, y, in_registers.residual or y))
     heights = tuple(depthwise_heights(row))
@@ -101,7 +101,7 @@ def _read_weights(
     return plane_pieces.Weights(weights, weights.buffer.nbytes // y.blocks)
 
 
-def _order(window: Window, row: int, inputs: int) -> tuple[int, ...]:
+def weight_order(window: Window, row: int, inputs: int) -> tuple[int, ...]:
     """Indices into the weights [inputs, *taps], phase by phase and row by row of taps."""
     numbers = np.arange(inputs * window.volume).reshape(inputs, *window.size)
     return tuple(
@@ -113,7 +113,7 @@ def _order(window: Window, row: int, inputs: int) -> tuple[int, ...]:
     )
 
 
-def _row(window: Window, inputs: int) -> int:
+def row_of_taps(window: Window, inputs: int) -> int:
     """Taps per row that are computed together: all taps, or 1."""
     row = taps_of_row(window)
     fits = row_fits(row) and (inputs == 1 or inputs * row <= MAX_WEIGHTS)

@@ -14,9 +14,9 @@ from nnefc.ir import DType, TensorType
 from nnefc.kernels.convolution import direct_codes
 from nnefc.kernels.convolution.direct_codes import CODES
 from nnefc.kernels.movement import widen
-from nnefc.kernels.movement.widen import WIDE, WIDEN
+from nnefc.kernels.movement.widen import WIDEN
 from nnefc.kernels.target.isa import host
-from nnefc.kernels.vector.dot_words import dot_of, word_items
+from nnefc.kernels.vector.dot_words import PAIR_ITEM, dot_of, word_items
 from nnefc.lower.blocked.tensors import Tensor
 from nnefc.lower.context import Lowering
 from nnefc.lower.convolution.code_convolution import CodeConvolution
@@ -46,7 +46,7 @@ def lower_direct_codes(lower: Lowering, conv: CodeConvolution) -> None:
     _, outputs, inputs = conv.filter.shape[:3]
     blocks = conv.y.layout.block, conv.x.layout.block
     assert conv.groups == 1 or outputs % blocks[0] == inputs % blocks[1] == 0
-    if profits_from_pairs(conv):
+    if conv.kind == "codes" and profits_from_pairs(conv):
         conv = replace(conv, x=widened(lower, conv.x))
     for phase in phases(conv.window):
         _launch_phase(lower, conv, phase)
@@ -61,8 +61,8 @@ def profits_from_pairs(conv: CodeConvolution) -> bool:
 
 def widened(lower: Lowering, x: Tensor) -> Tensor:
     """A copy of x in 16 bits, halo included."""
-    layout = replace(x.layout, itemsize=DType(WIDE).itemsize)
-    type_ = TensorType(DType(WIDE), x.shape, layout)
+    layout = replace(x.layout, itemsize=DType(PAIR_ITEM).itemsize)
+    type_ = TensorType(DType(PAIR_ITEM), x.shape, layout)
     memory = lower.scratch(layout.volume(x.shape) * layout.itemsize, "widened")
     y = Tensor.whole(memory, type_)
     planes, items = x.batch * x.blocks, math.prod(layout.extents(x.shape)) * layout.block

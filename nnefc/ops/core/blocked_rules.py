@@ -20,8 +20,10 @@ BlockedRule = Callable[[Op], bool]
 """`rule(op)` returns whether `op` can compute on tensors with channels in blocks."""
 
 
-BLOCKED_ITEM_TYPES: Final = frozenset({DType.FLOAT32, DType.BFLOAT16, DType.UINT8, DType.INT8})
-"""Item types of blocked tensors: reals, some of them rounded, and their codes."""
+BLOCKED_ITEM_TYPES: Final = frozenset(
+    {DType.FLOAT32, DType.BFLOAT16, DType.UINT8, DType.INT8, DType.INT16, DType.INT32}
+)
+"""Item types of blocked tensors: reals, some of them rounded, their codes, and sums of codes."""
 
 
 WORD_CODES: Final = 4

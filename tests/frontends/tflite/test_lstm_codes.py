@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import nnefc
-from nnefc.frontends.tflite.short_functions import logistic_table, tanh_table
+from nnefc.frontends.tflite.tables_of_int16 import logistic_table, tanh_table
 from nnefc.support.errors import NnefError
 from tests.frontends.tflite.test_codes import I8, codes, scaled
 from tests.helpers.tflite.one_operator import (

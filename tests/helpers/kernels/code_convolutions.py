@@ -102,9 +102,14 @@ class Case:
 
 @st.composite
 def cases_of(
-    draw: st.DrawFn, groups: int, inputs: int, outputs: int, reverse: bool = False
+    draw: st.DrawFn,
+    groups: int,
+    inputs: int,
+    outputs: int,
+    reverse: bool = False,
+    dtype: np.dtype[Any] = CODES,
 ) -> Case:
-    """Windows over planes; inputs and outputs: channels of a group."""
+    """Windows over planes; inputs and outputs: channels of a group; `dtype`: type of the codes."""
     rank = draw(st.integers(1, 3))
     taps = tuple(draw(st.integers(1, 3)) for _ in range(rank))
     dilation = tuple(draw(st.integers(1, 3)) for _ in taps)
@@ -115,7 +120,7 @@ def cases_of(
         spans = [1 + max(-((a - 1) // s), 0) for a, s in zip(spans, stride)]
     spatial = [max(a, 1) + draw(st.integers(0, 9 // rank)) for a in spans]
     rng = np.random.default_rng(draw(st.integers(0, 99)))
-    limits = np.iinfo(CODES)
+    limits = np.iinfo(dtype)
     extreme = draw(st.booleans())
     low, high = (0, 2) if extreme else (limits.min, limits.max + 1)
     x = rng.integers(low, high, (draw(st.integers(1, 2)), groups * inputs, *spatial))
@@ -134,7 +139,7 @@ def cases_of(
         case _:
             pass
     return Case(
-        x.astype(CODES),
+        x.astype(dtype),
         w.astype(np.int8),
         draw(st.sampled_from([limits.min, 0, limits.max, 3])),
         zeros.astype(np.int8),
@@ -161,7 +166,7 @@ def result(
     few = case.x.shape[1] <= 4 and case.groups == 1 and not case.tile
     g = BlockedGraph(4 if few else LANES)
     blocked = g.input(case.x, case.reach if halo_ is None else halo_, fill=case.x_zero)
-    known = [case.filter, np.array(case.x_zero, CODES), case.filter_zero, *others]
+    known = [case.filter, np.array(case.x_zero, case.x.dtype), case.filter_zero, *others]
     dtype = expression.steps[-1].dtype if expression.steps else DType.INT32
     rank = case.x.ndim
     shape = case.sums().shape

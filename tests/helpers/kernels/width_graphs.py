@@ -29,6 +29,7 @@ def graphs() -> Iterator[tuple[str, Instance]]:
     left |= {"v": np.ones((1, 3), np.float32), "limit": np.full((1, 1), 0.3, np.float32)}
     yield "loop that is left", Instance(halvings(6, 4, stacked=False), left)
     yield "blocked codes", codes()
+    yield "depthwise convolution of int16", depthwise_of_int16()
     for dtype in DType:
         if dtype is not DType.STRING:
             yield f"types {dtype}", arithmetic(dtype)
@@ -103,6 +104,22 @@ def codes() -> Instance:
         bias = rng.integers(-999, 999, (1, outputs)).astype(np.int32)
         tile = 4 if name == "winograd" else 0
         graph.add_output(_convolved(graph, source, filter_, bias, groups, tile), name)
+    return Instance(graph, {"x": x})
+
+
+def depthwise_of_int16() -> Instance:
+    """Sums of a depthwise convolution of codes of 16 bits, with a border of zero points."""
+    rng = np.random.default_rng(7)
+    x = rng.integers(-(1 << 15), 1 << 15, (1, 21, 5, 6)).astype(np.int16)
+    filter_ = rng.integers(-99, 100, (21, 1, 3, 3)).astype(np.int8)
+    graph = Graph("depthwise convolution of int16")
+    operands = [graph.add_input(TensorType(DType.INT16, x.shape), "x")]
+    for array in (filter_, np.array(-9, np.int16), np.zeros((), np.int8)):
+        attributes = {"shape": array.shape, "value": array}
+        type_ = TensorType(DType(array.dtype.name), array.shape)
+        operands.append(graph.insert(Op("constant", [], attributes, [type_])).output)
+    window = {"padding": ((1, 1), (0, 2)), "groups": 0}
+    graph.add_output(build(graph, "integer_conv", operands, window).output, "y")
     return Instance(graph, {"x": x})
 
 

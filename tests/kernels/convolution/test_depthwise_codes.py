@@ -32,7 +32,8 @@ def cases(draw: st.DrawFn) -> Case:
     sizes = [(n, n * m) for n in (1, 1, 2, 4, 8) for m in (1, 1, 2, 4) if LANES % (n * m) == 0]
     inputs, outputs = draw(st.sampled_from([each for each in sizes if each[0] < LANES]))
     groups = draw(st.integers(2, 2 * LANES // inputs + 1))
-    return draw(cases_of(groups, inputs, outputs, draw(st.booleans())))
+    dtype = draw(st.sampled_from([CODES, np.dtype(np.int16)]))
+    return draw(cases_of(groups, inputs, outputs, draw(st.booleans()), dtype))
 
 
 @examples(0.4)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from nnefc.lower.convolution import direct_codes
 from tests.helpers.examples import examples
 from tests.helpers.kernels.code_convolutions import (
+    CODES,
     LANES,
     SUMS,
     Case,
@@ -29,7 +30,8 @@ def cases(draw: st.DrawFn) -> Case:
     sizes = st.integers(1, 4 if groups > 3 else 3 * LANES)
     if groups == 2:
         sizes = st.sampled_from([LANES, 2 * LANES])
-    return draw(cases_of(groups, draw(sizes), draw(sizes), draw(st.booleans())))
+    dtype = draw(st.sampled_from([CODES, np.dtype(np.int16)]))
+    return draw(cases_of(groups, draw(sizes), draw(sizes), draw(st.booleans()), dtype))
 
 
 @examples(0.7)

@@ -57,6 +57,7 @@ def cases(draw: st.DrawFn) -> Case:
     if extreme:
         x, w = np.where(x % 2, LIMITS.max, LIMITS.min), np.where(w % 2, 127, -128)
     zero = np.array(draw(st.sampled_from([0, 0, 5, 127, -128])), np.int8)
+    sizes = np.abs(w - int(zero)).sum(tuple(range(1, w.ndim)))
     return Case(
         x.astype(CODES),
         w.astype(np.int8),
@@ -66,7 +67,7 @@ def cases(draw: st.DrawFn) -> Case:
         tuple(stride),
         tuple(dilation),
         1,
-        tile=draw(st.sampled_from(code_tiles(taps[-2:], 0))),
+        tile=draw(st.sampled_from(code_tiles(taps[-2:], int(sizes.max())))),
     )
 
 

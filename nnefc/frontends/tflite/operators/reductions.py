@@ -12,9 +12,9 @@ from nnefc.frontends.common.values import Operand, OperatorError
 from nnefc.frontends.tflite.operands import as_type_of, axes_of
 from nnefc.frontends.tflite.registry import (
     CODES,
+    CODES_16,
     NUMBERS,
     REALS,
-    WIDE_CODES,
     Integers,
     Node,
     operator,
@@ -52,12 +52,12 @@ for _name, (_operation, _types) in _REDUCTIONS.items():
     _reduction(_name, _operation, _types)
 
 
-@operator("ARG_MAX", types=(*REALS, "INT32", *CODES, *WIDE_CODES))
+@operator("ARG_MAX", types=(*REALS, "INT32", *CODES, *CODES_16))
 def arg_max(make: OpBuilder, input: Operand, axis: Integers, node: Node) -> Any:
     return _position(make, "argmax_reduce", input, axis, node)
 
 
-@operator("ARG_MIN", types=(*REALS, "INT32", *CODES, *WIDE_CODES))
+@operator("ARG_MIN", types=(*REALS, "INT32", *CODES, *CODES_16))
 def arg_min(make: OpBuilder, input: Operand, axis: Integers, node: Node) -> Any:
     return _position(make, "argmin_reduce", input, axis, node)
 

@@ -7,7 +7,7 @@ from typing import Any
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import of_rank
 from nnefc.frontends.common.values import Operand, OperatorError
-from nnefc.frontends.tflite.registry import CODES, REALS, WIDE_CODES, Integers, operator
+from nnefc.frontends.tflite.registry import CODES, CODES_16, REALS, Integers, operator
 
 
 @operator("RESIZE_BILINEAR", options="ResizeBilinearOptions", types=REALS)
@@ -31,7 +31,7 @@ def resize_bilinear(
 @operator(
     "RESIZE_NEAREST_NEIGHBOR",
     options="ResizeNearestNeighborOptions",
-    types=(*REALS, *CODES, *WIDE_CODES),
+    types=(*REALS, *CODES, *CODES_16),
 )
 def resize_nearest_neighbor(
     make: OpBuilder,

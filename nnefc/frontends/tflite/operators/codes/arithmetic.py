@@ -26,10 +26,10 @@ from nnefc.frontends.tflite.fixed_point import (
 from nnefc.frontends.tflite.float_codes import LEFT_SHIFT, bounds_of, sum_factors
 from nnefc.frontends.tflite.operands import aligned, binary, channels_first, channels_last
 from nnefc.frontends.tflite.operators.activations import RELU, RELU6, RELU_N1_TO_1
-from nnefc.frontends.tflite.registry import CODES, WIDE_CODES, Node, operator
+from nnefc.frontends.tflite.registry import CODES, CODES_16, Node, operator
 from nnefc.ir import DType
 
-_WIDE_SHIFT: Final = 15
+_LEFT_SHIFT_16: Final = 15
 """Bits by which operands of sums of 16 bits are shifted before they are scaled."""
 _PLANES: Final = 4
 """The rank of tensors with batch, rows, columns and channels."""
@@ -46,7 +46,7 @@ def operands_of(node: Node) -> tuple[Tensor, Tensor]:
 def _sum(make: OpBuilder, name: str, x: Operand, y: Operand, node: Node, activation: int) -> Any:
     """x + y or x - y: both are scaled to twice the larger scale, then to that of the result."""
     tensors, output = operands_of(node), node.output
-    left = _WIDE_SHIFT if output.type in WIDE_CODES else LEFT_SHIFT
+    left = _LEFT_SHIFT_16 if output.type in CODES_16 else LEFT_SHIFT
     shifts = _shifts_of_powers(node)
     if shifts is not None:
         pair = zip(aligned(make, x, y), shifts, strict=True)
@@ -72,7 +72,7 @@ def _shifts_of_powers(node: Node) -> tuple[int, int] | None:
     LSTM; None for other scales or zero points, or if the option excludes it.
     """
     options = node.operator.options
-    if node.output.type not in WIDE_CODES or not options.get("pot_scale_int16", True):
+    if node.output.type not in CODES_16 or not options.get("pot_scale_int16", True):
         return None
     tensors = *operands_of(node), node.output
     splits = [math.frexp(scale_of(each)) for each in tensors]
@@ -112,27 +112,27 @@ def _in_floats(
     return channels_last(make, codes) if is_plane else codes
 
 
-@operator("ADD", options="AddOptions", types=(*CODES, *WIDE_CODES))
+@operator("ADD", options="AddOptions", types=(*CODES, *CODES_16))
 def add(
     make: OpBuilder, x: Operand, y: Operand, *, fused_activation_function: int, node: Node
 ) -> Any:
     return _sum(make, "add", x, y, node, fused_activation_function)
 
 
-@operator("SUB", options="SubOptions", types=(*CODES, *WIDE_CODES))
+@operator("SUB", options="SubOptions", types=(*CODES, *CODES_16))
 def sub(
     make: OpBuilder, x: Operand, y: Operand, *, fused_activation_function: int, node: Node
 ) -> Any:
     return _sum(make, "sub", x, y, node, fused_activation_function)
 
 
-@operator("MUL", options="MulOptions", types=(*CODES, *WIDE_CODES))
+@operator("MUL", options="MulOptions", types=(*CODES, *CODES_16))
 def mul(
     make: OpBuilder, x: Operand, y: Operand, *, fused_activation_function: int, node: Node
 ) -> Any:
     """The factor is computed in float32; products of 16 bits less a zero point exceed int32."""
     tensors, output = operands_of(node), node.output
-    if output.type in WIDE_CODES and any(map(zero_of, (*tensors, output))):
+    if output.type in CODES_16 and any(map(zero_of, (*tensors, output))):
         message = "products of codes of 16 bits need zero points of 0"
         raise OperatorError("tflite/quantization", message)
     products = make(
@@ -146,12 +146,12 @@ def mul(
     return as_codes(make, scaled, output, fused_activation_function)
 
 
-@operator("MAXIMUM", types=(*CODES, *WIDE_CODES))
+@operator("MAXIMUM", types=(*CODES, *CODES_16))
 def maximum(make: OpBuilder, x: Operand, y: Operand, node: Node) -> Any:
     return _selected(make, "max", x, y, node)
 
 
-@operator("MINIMUM", types=(*CODES, *WIDE_CODES))
+@operator("MINIMUM", types=(*CODES, *CODES_16))
 def minimum(make: OpBuilder, x: Operand, y: Operand, node: Node) -> Any:
     return _selected(make, "min", x, y, node)
 
@@ -172,22 +172,22 @@ def _requantized(make: OpBuilder, input: Operand, node: Node, activation: int) -
     return as_codes(make, scaled, node.output, activation)
 
 
-@operator("RELU", types=(*CODES, *WIDE_CODES))
+@operator("RELU", types=(*CODES, *CODES_16))
 def relu(make: OpBuilder, input: Operand, node: Node) -> Any:
     return _requantized(make, input, node, RELU)
 
 
-@operator("RELU6", types=(*CODES, *WIDE_CODES))
+@operator("RELU6", types=(*CODES, *CODES_16))
 def relu6(make: OpBuilder, input: Operand, node: Node) -> Any:
     return _requantized(make, input, node, RELU6)
 
 
-@operator("RELU_N1_TO_1", types=(*CODES, *WIDE_CODES))
+@operator("RELU_N1_TO_1", types=(*CODES, *CODES_16))
 def relu_n1_to_1(make: OpBuilder, input: Operand, node: Node) -> Any:
     return _requantized(make, input, node, RELU_N1_TO_1)
 
 
-@operator("RELU_0_TO_1", types=(*CODES, *WIDE_CODES))
+@operator("RELU_0_TO_1", types=(*CODES, *CODES_16))
 def relu_0_to_1(make: OpBuilder, input: Operand, node: Node) -> Any:
     low, high = codes_between(node.output, 0.0, 1.0)
     codes = make.cast(_requantized(make, input, node, 0), DType.INT32)
@@ -204,7 +204,7 @@ def abs_(make: OpBuilder, input: Operand, node: Node) -> Any:
     return as_codes(make, scaled, node.output)
 
 
-@operator("LEAKY_RELU", options="LeakyReluOptions", types=(*CODES, *WIDE_CODES))
+@operator("LEAKY_RELU", options="LeakyReluOptions", types=(*CODES, *CODES_16))
 def leaky_relu(make: OpBuilder, input: Operand, *, alpha: float, node: Node) -> Any:
     """Codes below the zero point have a factor of their own, computed in float32."""
     source = node.inputs[0]
@@ -236,6 +236,6 @@ def div(
     return as_codes(make, make.cast(limited, DType.INT32), output, fused_activation_function)
 
 
-@operator("QUANTIZE", types=(*CODES, *WIDE_CODES))
+@operator("QUANTIZE", types=(*CODES, *CODES_16))
 def requantize(make: OpBuilder, input: Operand, node: Node) -> Any:
     return _requantized(make, input, node, 0)

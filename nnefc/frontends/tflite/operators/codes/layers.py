@@ -16,8 +16,8 @@ from nnefc.frontends.tflite.fixed_point import (
     as_codes,
     rescaled,
     rescaled_by_reals,
+    rescaled_int16,
     rescaled_once,
-    rescaled_wide,
     scale_of,
     scales_of,
     zero_tensor,
@@ -29,7 +29,7 @@ from nnefc.frontends.tflite.operators.layers import (
     rows_of,
     spatial_extents,
 )
-from nnefc.frontends.tflite.registry import CODES, WIDE_CODES, Integers, Node, operator
+from nnefc.frontends.tflite.registry import CODES, CODES_16, Integers, Node, operator
 from nnefc.frontends.tflite.windows import Window
 from nnefc.ir import DType
 
@@ -48,8 +48,8 @@ def _tensors(node: Node, data: int, filter: int) -> tuple[Tensor, Tensor]:
     return x, w
 
 
-def _is_wide(x: Tensor) -> bool:
-    return x.type in WIDE_CODES
+def _has_16_bits(x: Tensor) -> bool:
+    return x.type in CODES_16
 
 
 def _results(
@@ -67,7 +67,7 @@ def _results(
     rank, channels = sums.type.rank, sums.type.dims[axis]
     shape = tuple(-1 if i == axis else 1 for i in range(rank))
     if bias is not None:
-        types = (DType.INT32, DType.INT64) if _is_wide(x) else (DType.INT32,)
+        types = (DType.INT32, DType.INT64) if _has_16_bits(x) else (DType.INT32,)
         if bias.type.dtype not in types or bias.type.volume != channels:
             message = f"the bias is a tensor of {bias.type.dtype}{list(bias.type.dims)}"
             raise OperatorError("tflite/shape", message)
@@ -78,12 +78,12 @@ def _results(
         message = f"{w} has {len(scales)} scales for {channels} channels"
         raise OperatorError("tflite/quantization", message)
     factors = [scale_of(x) * each / scale_of(output) for each in scales]
-    rescale = rescale or (rescaled_wide if _is_wide(x) else rescaled)
+    rescale = rescale or (rescaled_int16 if _has_16_bits(x) else rescaled)
     y = rescale(make, sums, factors, shape if len(factors) > 1 else ())
     return as_codes(make, y, output, activation)
 
 
-@operator("CONV_2D", options="Conv2DOptions", types=(*CODES, *WIDE_CODES))
+@operator("CONV_2D", options="Conv2DOptions", types=(*CODES, *CODES_16))
 def conv_2d(
     make: OpBuilder,
     input: Operand,
@@ -110,7 +110,7 @@ def conv_2d(
     )
 
 
-@operator("DEPTHWISE_CONV_2D", options="DepthwiseConv2DOptions", types=(*CODES, *WIDE_CODES))
+@operator("DEPTHWISE_CONV_2D", options="DepthwiseConv2DOptions", types=(*CODES, *CODES_16))
 def depthwise_conv_2d(
     make: OpBuilder,
     input: Operand,
@@ -160,12 +160,12 @@ def _convolved(
         stride=window.stride,
         dilation=window.dilation,
         groups=groups,
-        wide=_is_wide(tensors[0]),
+        wide=_has_16_bits(tensors[0]),
     )
     return channels_last(make, _results(make, sums, bias, tensors, node.output, activation))
 
 
-@operator("TRANSPOSE_CONV", options="TransposeConvOptions", types=(*CODES, *WIDE_CODES), typed_by=2)
+@operator("TRANSPOSE_CONV", options="TransposeConvOptions", types=(*CODES, *CODES_16), typed_by=2)
 def transpose_conv(
     make: OpBuilder,
     output_shape: Integers,
@@ -192,13 +192,13 @@ def transpose_conv(
         *map(zero_tensor, tensors),
         padding=window.transposed_padding(x.type.dims[2:], extents, padding),
         stride=window.stride,
-        wide=_is_wide(tensors[0]),
+        wide=_has_16_bits(tensors[0]),
     )
     y = _results(make, sums, bias, tensors, node.output, fused_activation_function)
     return channels_last(make, y)
 
 
-@operator("FULLY_CONNECTED", options="FullyConnectedOptions", types=(*CODES, *WIDE_CODES))
+@operator("FULLY_CONNECTED", options="FullyConnectedOptions", types=(*CODES, *CODES_16))
 def fully_connected(
     make: OpBuilder,
     input: Operand,
@@ -214,14 +214,14 @@ def fully_connected(
     x, shape = rows_of(make, input, weights, weights_format, keep_num_dims=keep_num_dims)
     tensors = _tensors(node, 0, 1)
     zeros = map(zero_tensor, tensors)
-    is_wide = _is_wide(tensors[0])
-    sums = make("integer_matmul", x, weights, *zeros, transposeB=True, wide=is_wide)
-    rescale = rescaled_by_reals if is_wide else rescaled_once
+    has_16_bits = _has_16_bits(tensors[0])
+    sums = make("integer_matmul", x, weights, *zeros, transposeB=True, wide=has_16_bits)
+    rescale = rescaled_by_reals if has_16_bits else rescaled_once
     y = _results(make, sums, bias, tensors, node.output, fused_activation_function, rescale)
     return make.reshape(y, shape)
 
 
-@operator("BATCH_MATMUL", options="BatchMatMulOptions", types=WIDE_CODES)
+@operator("BATCH_MATMUL", options="BatchMatMulOptions", types=CODES_16)
 def batch_matmul(
     make: OpBuilder, x: Operand, y: Operand, *, adj_x: bool, adj_y: bool, node: Node
 ) -> Any:
@@ -234,4 +234,4 @@ def batch_matmul(
     zeros = map(zero_tensor, (first, second))
     sums = make("integer_matmul", a, b, *zeros, transposeA=adj_x, transposeB=adj_y, wide=True)
     factor = scale_of(first) * scale_of(second) / scale_of(node.output)
-    return as_codes(make, rescaled_wide(make, sums, [factor]), node.output)
+    return as_codes(make, rescaled_int16(make, sums, [factor]), node.output)

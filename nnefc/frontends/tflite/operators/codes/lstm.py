@@ -20,7 +20,7 @@ from nnefc.frontends.tflite.operands import known_array
 from nnefc.frontends.tflite.operators.lstm import BASIC, CELL_STATE, GATES, OUTPUT_STATE
 from nnefc.frontends.tflite.operators.recurrent import over_time, swapped
 from nnefc.frontends.tflite.registry import Node, operator
-from nnefc.frontends.tflite.short_functions import ONE, logistic_table, looked_up, tanh_table
+from nnefc.frontends.tflite.tables_of_int16 import ONE, logistic_table, looked_up, tanh_table
 from nnefc.ir import DType
 
 _GATE_SCALE: Final = 2.0**-12
@@ -193,22 +193,22 @@ def _inputs(make: OpBuilder, x: Operand, every: list[Operand | None], layer: _La
         if bias is not None:
             sums = make("add", sums, make.reshape(bias, (1, sums.type.dims[1])))
         factor = scale_of(source) * layer.scale(1 + gate) / _GATE_SCALE
-        parts.append(_short(make, rescaled(make, sums, [factor])))
+        parts.append(_clipped_to_int16(make, rescaled(make, sums, [factor])))
     joined = make("concat", parts, axis=1)
     return make.reshape(joined, (time, batch, joined.type.dims[1]))
 
 
-def _short(make: OpBuilder, x: Operand) -> Operand:
+def _clipped_to_int16(make: OpBuilder, x: Operand) -> Operand:
     """int32 within the range of int16."""
     return make("max", make("min", x, int32(32767)), int32(-32768))
 
 
 def _product(make: OpBuilder, x: Operand, y: Operand, shift: int) -> Operand:
     """Products, divided by 2**shift, halves away from zero."""
-    return _wrapped_short(make, make("rounding_shift", make("mul", x, y), int32(shift)))
+    return _wrapped_to_int16(make, make("rounding_shift", make("mul", x, y), int32(shift)))
 
 
-def _wrapped_short(make: OpBuilder, x: Operand) -> Operand:
+def _wrapped_to_int16(make: OpBuilder, x: Operand) -> Operand:
     return make.cast(make.cast(x, DType.INT16), DType.INT32)
 
 
@@ -229,11 +229,11 @@ def _step(
         sums = rescaled(make, _sums(make, hidden, captured[i], source), [factor])
         x = slice_in_dim(make, own, 1, i * units, (i + 1) * units)
         table = tanh_table(3) if GATES[gate] == "cell" else logistic_table()
-        gates[gate] = looked_up(make, int32(table), _short(make, make("add", x, sums)))
+        gates[gate] = looked_up(make, int32(table), _clipped_to_int16(make, make("add", x, sums)))
     bits = layer.cell_bits
     entry = gates[0] if 0 in gates else make("sub", int32(ONE), gates[1])
     kept = _product(make, gates[1], make.cast(memory, DType.INT32), 15)
-    after = _short(make, make("add", _product(make, gates[2], entry, 30 + bits), kept))
+    after = _clipped_to_int16(make, make("add", _product(make, gates[2], entry, 30 + bits), kept))
     if layer.cell_clip > 0:
         limit = layer.cell_clip
         after = make("max", make("min", after, int32(limit)), int32(-limit))

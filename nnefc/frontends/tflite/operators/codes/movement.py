@@ -18,12 +18,12 @@ from nnefc.frontends.tflite.fixed_point import (
     zero_of,
 )
 from nnefc.frontends.tflite.operators.movement import concatenated, padding_pairs
-from nnefc.frontends.tflite.registry import CODES, WIDE_CODES, Node, operator
+from nnefc.frontends.tflite.registry import CODES, CODES_16, Node, operator
 from nnefc.frontends.tflite.tensors import dtype_of
 from nnefc.ir import DType
 
 
-@operator("CONCATENATION", options="ConcatenationOptions", types=(*CODES, *WIDE_CODES))
+@operator("CONCATENATION", options="ConcatenationOptions", types=(*CODES, *CODES_16))
 def concatenation(
     make: OpBuilder, *values: Operand, axis: int, fused_activation_function: int, node: Node
 ) -> Any:
@@ -56,7 +56,7 @@ def _in_scale_of(make: OpBuilder, x: Operand, source: Tensor, target: Tensor) ->
     return gather(make, table, places, 0)
 
 
-@operator("PAD", "PADV2", types=(*CODES, *WIDE_CODES))
+@operator("PAD", "PADV2", types=(*CODES, *CODES_16))
 def pad(
     make: OpBuilder,
     input: Operand,

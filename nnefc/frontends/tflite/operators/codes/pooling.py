@@ -20,11 +20,11 @@ from nnefc.frontends.tflite.fixed_point import (
 from nnefc.frontends.tflite.operands import axes_of, channels_first, channels_last
 from nnefc.frontends.tflite.operators.pooling import pooling_of
 from nnefc.frontends.tflite.operators.reductions import without_axes
-from nnefc.frontends.tflite.registry import CODES, WIDE_CODES, Integers, Node, operator
+from nnefc.frontends.tflite.registry import CODES, CODES_16, Integers, Node, operator
 from nnefc.ir import DType
 
 
-@operator("MAX_POOL_2D", types=(*CODES, *WIDE_CODES))
+@operator("MAX_POOL_2D", types=(*CODES, *CODES_16))
 def max_pool_2d(make: OpBuilder, input: Operand, node: Node) -> Any:
     x = channels_first(make, input)
     y = make("max_pool", x, border="ignore", **pooling_of(node, x).attributes())
@@ -34,7 +34,7 @@ def max_pool_2d(make: OpBuilder, input: Operand, node: Node) -> Any:
     return channels_last(make, y)
 
 
-@operator("AVERAGE_POOL_2D", types=(*CODES, *WIDE_CODES))
+@operator("AVERAGE_POOL_2D", types=(*CODES, *CODES_16))
 def average_pool_2d(make: OpBuilder, input: Operand, node: Node) -> Any:
     """Means of the codes in a window, without its border; halves are rounded away from zero."""
     x = channels_first(make, input)
@@ -57,7 +57,7 @@ def average_pool_2d(make: OpBuilder, input: Operand, node: Node) -> Any:
     return channels_last(make, limited(make, means, node.output, activation))
 
 
-@operator("MEAN", options="ReducerOptions", types=(*CODES, *WIDE_CODES))
+@operator("MEAN", options="ReducerOptions", types=(*CODES, *CODES_16))
 def mean(make: OpBuilder, input: Operand, axis: Integers, *, keep_dims: bool, node: Node) -> Any:
     """Sums in int32, times a multiplier that contains the division by the number of items."""
     source, output = node.inputs[0], node.output

@@ -17,11 +17,11 @@ import numpy as np
 from nnefc.formats.tflite.model import Quantization, Tensor
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError, operand
-from nnefc.frontends.tflite.registry import CODES, WIDE_CODES, Node, Operator, bind, find
+from nnefc.frontends.tflite.registry import CODES, CODES_16, Node, Operator, bind, find
 from nnefc.ir import DType
 from nnefc.ops.core.interface import sequence
 
-_CODE_TYPES: Final = (*CODES, *WIDE_CODES, "INT4")
+_CODE_TYPES: Final = (*CODES, *CODES_16, "INT4")
 _BIAS_TYPES: Final = ("INT32", "INT64")
 _BIAS_OF: Final = {
     "CONV_2D": (0, 1),

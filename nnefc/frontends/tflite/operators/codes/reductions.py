@@ -16,8 +16,8 @@ from nnefc.frontends.tflite.fixed_point import (
     int32,
     require_same_scale,
     rescaled,
-    rescaled_short,
-    rescaled_wide,
+    rescaled_by_int16,
+    rescaled_int16,
     scale_of,
     zero_of,
     zero_tensor,
@@ -87,8 +87,8 @@ def product(make: OpBuilder, input: Operand, axis: Integers, *, keep_dims: bool,
     items = [make.reshape(slice_in_dim(make, rows, 0, i, i + 1), shape) for i in range(count)]
     total = items[0]
     for each in items[1:]:
-        total = rescaled_short(make, make("mul", total, each), factors)
-    scaled = rescaled_wide(make, total, factors)
+        total = rescaled_by_int16(make, make("mul", total, each), factors)
+    scaled = rescaled_int16(make, total, factors)
     y = as_codes(make, scaled, output)
     return (
         make.reshape(y, tuple(1 if i in axes else n for i, n in enumerate(input.type.dims)))

@@ -12,7 +12,7 @@ from nnefc.frontends.common.operand_checks import of_rank
 from nnefc.frontends.common.operators.indices import gather
 from nnefc.frontends.common.values import Array, KnownTensor, Operand, OperatorError
 from nnefc.frontends.tflite.fixed_point import int32, int64
-from nnefc.frontends.tflite.registry import WIDE_CODES, Integers, operator
+from nnefc.frontends.tflite.registry import CODES_16, Integers, operator
 from nnefc.ir import DType
 
 _LARGEST: Final = 1 << 20
@@ -135,8 +135,8 @@ def _weights(items: Array, axis: int) -> KnownTensor:
     return KnownTensor(items.astype(np.float32).reshape(shape), DType.FLOAT32)
 
 
-@operator("RESIZE_BILINEAR", options="ResizeBilinearOptions", types=WIDE_CODES)
-def resize_bilinear_wide(
+@operator("RESIZE_BILINEAR", options="ResizeBilinearOptions", types=CODES_16)
+def resize_bilinear_int16(
     make: OpBuilder,
     input: Operand,
     size: Integers,

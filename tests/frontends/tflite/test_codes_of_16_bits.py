@@ -284,7 +284,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_wide_codes_are_those_of_litert(case: Case) -> None:
+def test_codes_of_16_bits_are_those_of_litert(case: Case) -> None:
     content = content_of(case)
     ((expected,),) = litert_results(content, [inputs_of(case)])
     (actual,) = reference_results(content, inputs_of(case))

@@ -21,8 +21,8 @@ from nnefc.frontends.tflite.fixed_point import (
 )
 from nnefc.frontends.tflite.operands import known_array
 from nnefc.frontends.tflite.operators.activations import last_axis
-from nnefc.frontends.tflite.registry import WIDE_CODES, Node, operator
-from nnefc.frontends.tflite.short_functions import looked_up
+from nnefc.frontends.tflite.registry import CODES_16, Node, operator
+from nnefc.frontends.tflite.tables_of_int16 import looked_up
 from nnefc.ir import DType
 
 _LOWEST: Final = -(1 << 15)
@@ -84,7 +84,7 @@ def _interpolated(size: Array, bits: int) -> Array:
     return (table[at] << bits) + (size & (1 << bits) - 1) * (table[at + 1] - table[at])
 
 
-@operator("LOGISTIC", types=WIDE_CODES)
+@operator("LOGISTIC", types=CODES_16)
 def logistic(make: OpBuilder, input: Operand, node: Node) -> Any:
     _check_unit(node)
     x = _arguments(scale_of(_source(node)), (0,))
@@ -95,7 +95,7 @@ def logistic(make: OpBuilder, input: Operand, node: Node) -> Any:
     return looked_up(make, known_array(results, DType.INT16), make.cast(input, DType.INT32))
 
 
-@operator("TANH", types=WIDE_CODES)
+@operator("TANH", types=CODES_16)
 def tanh(make: OpBuilder, input: Operand, node: Node) -> Any:
     """tanh(x) = 2 sigmoid(2 x) - 1"""
     _check_unit(node)
@@ -143,7 +143,7 @@ def _exponentials(scale: float) -> Array:
     return _between(_samples(np.exp, -10.0, 0.0), np.maximum(scaled + _HIGHEST, _LOWEST))
 
 
-@operator("SOFTMAX", options="SoftmaxOptions", types=WIDE_CODES)
+@operator("SOFTMAX", options="SoftmaxOptions", types=CODES_16)
 def softmax(make: OpBuilder, input: Operand, *, beta: float, node: Node) -> Any:
     """Exponentials by a table; their sum is normalised to 1 <= s < 2, and 1 / s by a table, too."""
     _check_unit(node)

@@ -16,7 +16,8 @@ from nnefc.ir import DType, Graph, TensorType
 from nnefc.ops.tools.build import build, constant
 from nnefc.passes.analysis.integer_support import convolution_reason
 from nnefc.passes.analysis.known_data import KnownValues, constant_op
-from nnefc.passes.quantize.convolutions_as_products import ConvolutionsAsProducts
+from nnefc.passes.analysis.parts_of_sums import cut
+from nnefc.passes.quantize.convolutions_of_pairs import ConvolutionsOfPairs
 
 Array = np.ndarray[Any, Any]
 RNG = np.random.default_rng(21)
@@ -112,35 +113,70 @@ def test_codes_are_those_of_others(
     assert differences.mean() <= (0.001 if oracle is by_formula else 0.002)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("channels", [5, 400], ids=["one sum", "parts"])
-@pytest.mark.parametrize("dtype", ["int16", "uint16"])
-def test_convolutions_are_products(dtype: str, channels: int, tmp_path: Path) -> None:
-    """A window of 3 x 3 with a border of zeros, then a clamp, by the formula in float64."""
-    layer = Layer(dtype, 9 * channels)
-    weights = layer.weights.T.reshape(COLUMNS, channels, 3, 3)
-    model, shape = layer.model(), (1, channels, 9, 8)
+Kind = tuple[str, int, int, dict[str, Any]]
+"""Operator, channels, groups, attributes."""
+CONVOLUTIONS: dict[str, Kind] = {
+    "one sum": ("Conv", 5, 1, {"pads": [1, 1, 1, 1]}),
+    "parts": ("Conv", 400, 1, {"pads": [1, 1, 1, 1], "strides": [2, 1]}),
+    "depthwise": ("Conv", 20, 20, {"pads": [1, 1, 1, 1], "strides": [2, 2]}),
+    "groups": ("Conv", 40, 2, {"pads": [0, 1, 1, 0], "dilations": [2, 1]}),
+    "transposed": ("ConvTranspose", 6, 1, {"strides": [2, 2], "pads": [1, 1, 0, 0]}),
+    "transposed, depthwise": ("ConvTranspose", 40, 40, {"strides": [2, 1], "pads": [1] * 4}),
+}
+
+
+def _convolution(layer: Layer, kind: Kind, weights: Array, path: Path) -> Any:
+    """The compiled convolution and a clamp between conversions."""
+    name, channels, groups, attributes = kind
+    model, is_transposed = layer.model(), name == "ConvTranspose"
     nodes, known = model.graph.node, model.graph.initializer
     for each in known:
         if each.name == "w":
             each.CopyFrom(numpy_helper.from_array(np.ascontiguousarray(weights), "w"))
-    nodes[2].attribute[0].i = 0
-    nodes[3].CopyFrom(helper.make_node("Conv", ["a", "v", "b"], ["sums"], pads=[1, 1, 1, 1]))
+    nodes[2].attribute[0].i = int(is_transposed and groups == 1)
+    given = {"group": groups, **attributes}
+    nodes[3].CopyFrom(helper.make_node(name, ["a", "v", "b"], ["sums"], **given))
     nodes[4].CopyFrom(helper.make_node("Relu", ["sums"], ["c"]))
-    for value, dims in ((model.graph.input[0], shape), (model.graph.output[0], (1, 40, 9, 8))):
-        value.CopyFrom(
-            helper.make_tensor_value_info(value.name, value.type.tensor_type.elem_type, dims)
-        )
-    path = tmp_path / "layer.onnx"
+    for value, dims in ((model.graph.input[0], (1, channels, 9, 8)), (model.graph.output[0], None)):
+        item = value.type.tensor_type.elem_type
+        value.CopyFrom(helper.make_tensor_value_info(value.name, item, dims))
     path.write_bytes(model.SerializeToString())
-    compiled: Any = nnefc.compile(path, keep=False, strict_quantization=True)
-    x = RNG.normal(size=shape).astype(np.float32)
-    padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))[0]
-    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (1, 2))
-    rows = windows.transpose(1, 2, 0, 3, 4).reshape(72, -1)
-    want = np.maximum(layer.results(rows), layer.zero).astype(int).T.reshape(1, COLUMNS, 9, 8)
+    return nnefc.compile(path, keep=False, strict_quantization=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+@pytest.mark.parametrize("dtype", ["int16", "uint16"])
+def test_convolutions_are_sums_of_integers(dtype: str, name: str, tmp_path: Path) -> None:
+    """Compared with PyTorch in float64, which is exact."""
+    functional = pytest.importorskip("torch.nn.functional")
+    torch = pytest.importorskip("torch")
+    operator, channels, groups, attributes = kind = CONVOLUTIONS[name]
+    layer = Layer(dtype, 9 * channels // groups)
+    is_transposed = operator == "ConvTranspose"
+    weights = layer.weights.T.reshape(COLUMNS, channels // groups, 3, 3)
+    if is_transposed and groups == 1:
+        weights = weights.swapaxes(0, 1)
+    compiled = _convolution(layer, kind, weights, tmp_path / "layer.onnx")
+    x = RNG.normal(size=(1, channels, 9, 8)).astype(np.float32)
+    info = np.iinfo(layer.dtype)
+    codes = np.clip(np.rint(x / layer.x_scale) + layer.zero, info.min, info.max) - layer.zero
+    (top, left, bottom, right) = attributes["pads"]
+    factors = [torch.from_numpy(each.astype(float)) for each in (codes, weights)]
+    if is_transposed:
+        stride = attributes["strides"]
+        sums = functional.conv_transpose2d(*factors, stride=stride, groups=groups).numpy()
+        sums = sums[..., top : sums.shape[2] - bottom, left : sums.shape[3] - right]
+    else:
+        factors[0] = functional.pad(factors[0], (left, right, top, bottom))
+        moves = {"stride": attributes.get("strides", 1), "dilation": attributes.get("dilations", 1)}
+        sums = functional.conv2d(*factors, groups=groups, **moves).numpy()
+    channel = (-1, 1, 1)
+    scale = float(layer.x_scale) * layer.scales.astype(float).reshape(channel)
+    reals = np.maximum(sums * scale + layer.bias.reshape(channel), 0)
+    want = np.clip(np.rint(reals / float(layer.y_scale)) + layer.zero, info.min, info.max)
     assert len(np.unique(want)) > 200
-    differences = np.abs(np.asarray(compiled(x)).astype(int) - want)
+    differences = np.abs(np.asarray(compiled(x)).astype(int) - want.astype(int))
     assert differences.max() <= 1
     assert differences.mean() <= 0.001
 
@@ -154,5 +190,12 @@ def test_convolutions_without_channels_stay(inputs: int, outputs: int) -> None:
     zeros = [constant(graph, 0, dtype) for dtype in (DType.INT16, DType.INT8)]
     op = build(graph, "integer_conv", [x, w, *zeros], window)
     graph.add_output(op.output, "y")
-    assert not ConvolutionsAsProducts().run(graph)
+    assert not ConvolutionsOfPairs().run(graph)
     assert convolution_reason(op, KnownValues(graph)) == "there are no products"
+
+
+def test_sums_are_cut_in_whole_blocks_if_they_fit() -> None:
+    sizes = np.full((40, 2), 10)
+    assert cut(sizes, 320, 16) == [slice(0, 32), slice(32, 40)]
+    assert cut(sizes, 159, 16) is None
+    assert cut(sizes[:9], 59, 4) == [slice(0, 4), slice(4, 9)]

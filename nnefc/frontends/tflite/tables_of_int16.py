@@ -27,7 +27,7 @@ _FACTORS: Final = (
 """exp(-2**i) with 31 fraction bits, by i."""
 
 
-def _short(number: int) -> int:
+def _upper_half(number: int) -> int:
     """A constant of 32 bits with the upper 16 of them."""
     return _halved(np.array(number, np.int64), 16).item()
 
@@ -63,9 +63,9 @@ def _exp_of_quarter(x: Array) -> Array:
     x = x + (1 << 12)
     square = _times(x, x)
     cube, fourth = _times(square, x), _times(square, square)
-    third = _short(715827883)
+    third = _upper_half(715827883)
     rest = _halved(_wrapped(_times(_wrapped(_halved(fourth, 2) + cube), third) + square), 1)
-    term = _short(1895147668)
+    term = _upper_half(1895147668)
     return np.clip(term + _times(term, _wrapped(x + rest)), _LOW, _HIGH)
 
 
@@ -79,7 +79,7 @@ def _exp(x: Array, integer_bits: int) -> Array:
     for exponent, factor in _FACTORS:
         place = fraction_bits + exponent
         if integer_bits > exponent:
-            y = np.where(rest & (1 << place), _times(y, _short(factor)), y)
+            y = np.where(rest & (1 << place), _times(y, _upper_half(factor)), y)
     if integer_bits > 5:
         least = -(1 << (fraction_bits + 5))
         y = np.where(x < least, 0, y)
@@ -90,7 +90,7 @@ def _inverse(x: Array) -> Array:
     """2 / (1 + x) for fractions, with two integer bits."""
     total = x + ONE
     half = np.sign(total + 1) * (np.abs(total + np.where(total >= 0, 1, -1)) >> 1)
-    y = _wrapped(_short(1515870810) + _times(half, _short(-1010580540)))
+    y = _wrapped(_upper_half(1515870810) + _times(half, _upper_half(-1010580540)))
     for _ in range(3):
         error = _wrapped((1 << 13) - _times(half, y))
         y = _wrapped(y + _scaled(_times(y, error), 2))
