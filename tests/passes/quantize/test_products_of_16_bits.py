@@ -134,7 +134,7 @@ def _convolution(layer: Layer, kind: Kind, weights: Array, path: Path) -> Any:
         if each.name == "w":
             each.CopyFrom(numpy_helper.from_array(np.ascontiguousarray(weights), "w"))
     nodes[2].attribute[0].i = int(is_transposed and groups == 1)
-    given = {"group": groups, **attributes}
+    given: dict[str, Any] = {"group": groups, **attributes}
     nodes[3].CopyFrom(helper.make_node(name, ["a", "v", "b"], ["sums"], **given))
     nodes[4].CopyFrom(helper.make_node("Relu", ["sums"], ["c"]))
     for value, dims in ((model.graph.input[0], (1, channels, 9, 8)), (model.graph.output[0], None)):
