@@ -18,6 +18,7 @@ from tests.helpers.tflite.one_operator import (
     Constant,
     Variable,
     content_of,
+    inputs_of,
     litert_results,
     source_of,
 )
@@ -105,6 +106,35 @@ def test_results_are_those_of_litert(case: Case, tmp_path: Path) -> None:
         np.testing.assert_array_equal(session(*inputs), expected)
 
 
+def basic(state: dict[str, Any]) -> Case:
+    """A step of the basic kernel of uint8."""
+    rows, depth, units = 8, 12, 16
+    given = [
+        *(codes("UINT8", rows, each) for each in (depth, units)),
+        Constant(codes("UINT8", 4 * units, depth + units)),
+        Constant(RNG.integers(-3000, 3000, 4 * units).astype(np.int32)),
+        codes("INT16", rows, units),
+    ]
+    of_codes = scaled(1 / 128, 128)
+    scales = [of_codes, of_codes, scaled(0.02, 131), scaled(0.02 / 128), state]
+    scales += [of_codes, state, of_codes, scaled(2.0**-12)]
+    results = [((rows, units), "UINT8"), ((rows, units), "INT16")]
+    results += [((rows, depth + units), "UINT8"), ((rows, 4 * units), "INT16")]
+    options = {"kernel_type": 1, "fused_activation_function": 4}
+    return Case("LSTM", given, results, "LSTMOptions", options, 2, dict(enumerate(scales)))
+
+
+def test_the_basic_kernel_has_the_results_of_litert(tmp_path: Path) -> None:
+    case = basic(scaled(2.0**-11))
+    content = content_of(case)
+    (tmp_path / "net.tflite").write_bytes(content)
+    model: Any = nnefc.compile(tmp_path / "net.tflite", keep=False)
+    (expected,) = litert_results(content, [inputs_of(case)])
+    assert all(len(np.unique(each)) > 30 for each in expected)
+    for y, theirs in zip(model(*inputs_of(case)), expected, strict=True):
+        np.testing.assert_array_equal(y, theirs)
+
+
 def test_joined_models_keep_the_scales_inside(tmp_path: Path) -> None:
     first = layer()
     second = layer(projection=True, depth=UNITS, entry=scaled(0.009, -7))
@@ -134,6 +164,7 @@ def test_functions_of_16_bits_are_near_those_of_reals() -> None:
 @pytest.mark.parametrize(
     ("case", "message"),
     [
+        (basic(scaled(0.001)), "a state with the scale 1/2048"),
         (replace(layer(), intermediates=()), "its intermediate tensors are missing"),
         (replace(layer(), codes={**layer().codes, 14: scaled(0.003)}), "no power of 2"),
     ],

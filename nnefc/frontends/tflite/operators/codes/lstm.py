@@ -97,7 +97,7 @@ def lstm(
 ) -> Any:
     """One step of a layer."""
     if kernel_type == BASIC:
-        raise OperatorError("tflite/unsupported", "the basic kernel for codes")
+        raise OperatorError("tflite/unsupported", "the basic kernel for int8")
     batch, depth = of_rank("lstm", "input", input, 2)
     x = make.reshape(input, (1, batch, depth))
     y = _over_time(make, x, given, cell_clip, proj_clip, node)
