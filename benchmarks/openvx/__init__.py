@@ -1,0 +1,1 @@
+"""Comparison of OpenVX layers with Khronos' sample implementation."""
