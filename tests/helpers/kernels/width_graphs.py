@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from nnefc.ir import Blocked, DType, Graph, Op, TensorType, Value
+from nnefc.ir import Blocked, DType, Expression, Graph, Op, TensorType, Value
 from nnefc.ir.convolution_algorithm import Winograd
 from nnefc.ops.tools.build import build
 from nnefc.ops.tools.sample import Instance, instance
@@ -108,19 +108,39 @@ def codes() -> Instance:
 
 
 def depthwise_of_int16() -> Instance:
-    """Sums of a depthwise convolution of codes of 16 bits, with a border of zero points."""
-    rng = np.random.default_rng(7)
+    """Sums of a depthwise convolution of int16 in blocks, with a border of zero points."""
+    from nnefc.kernels.vector.lane_builder import lanes_of
+
+    lanes, rng = lanes_of("int32"), np.random.default_rng(7)
     x = rng.integers(-(1 << 15), 1 << 15, (1, 21, 5, 6)).astype(np.int16)
     filter_ = rng.integers(-99, 100, (21, 1, 3, 3)).astype(np.int8)
     graph = Graph("depthwise convolution of int16")
-    operands = [graph.add_input(TensorType(DType.INT16, x.shape), "x")]
-    for array in (filter_, np.array(-9, np.int16), np.zeros((), np.int8)):
+    given = graph.add_input(TensorType(DType.INT16, x.shape), "x")
+    blocked = given.type.with_layout(Blocked(lanes, ((1, 1), (0, 2)), 2, fill=7))
+    source = graph.insert(Op("layout", [given], {}, [blocked])).output
+    operands = [source, *_known(graph, filter_, np.array(7, np.int16), np.zeros((), np.int8))]
+    attributes = {**_WINDOW, "groups": 21, "expression": Expression((DType.INT32,), (), (0,))}
+    type_ = TensorType(DType.INT32, x.shape)
+    result = type_.with_layout(Blocked(lanes, ((0, 0), (0, 0)), 4))
+    y = graph.insert(Op("fused_code_conv", operands, attributes, [result])).output
+    graph.add_output(graph.insert(Op("layout", [y], {}, [type_])).output, "y")
+    return Instance(graph, {"x": x})
+
+
+_WINDOW: dict[str, Any] = {
+    "border": "constant",
+    "padding": ((1, 1), (0, 2)),
+    "stride": (1, 1),
+    "dilation": (1, 1),
+}
+
+
+def _known(graph: Graph, *arrays: Array) -> Iterator[Value]:
+    """Constants."""
+    for array in arrays:
         attributes = {"shape": array.shape, "value": array}
         type_ = TensorType(DType(array.dtype.name), array.shape)
-        operands.append(graph.insert(Op("constant", [], attributes, [type_])).output)
-    window = {"padding": ((1, 1), (0, 2)), "groups": 0}
-    graph.add_output(build(graph, "integer_conv", operands, window).output, "y")
-    return Instance(graph, {"x": x})
+        yield graph.insert(Op("constant", [], attributes, [type_])).output
 
 
 def _convolved(
@@ -137,19 +157,12 @@ def _convolved(
         requantization_expression,
     )
 
-    known: list[Array] = [filter_, np.array(7, x.type.dtype.numpy), np.zeros((), np.int8), bias]
-    operands = [x]
-    for array in known:
-        attributes = {"shape": array.shape, "value": array}
-        type_ = TensorType(DType(array.dtype.name), array.shape)
-        operands.append(graph.insert(Op("constant", [], attributes, [type_])).output)
+    zeros = np.array(7, x.type.dtype.numpy), np.zeros((), np.int8)
+    operands = [x, *_known(graph, filter_, *zeros, bias)]
     requantization = Requantization(FloatScale(2.0**-10), DType.UINT8, 0, 255, 90, Input(1))
     attributes = {
         **({"algorithm": Winograd(tile)} if tile else {}),
-        "border": "constant",
-        "padding": ((1, 1), (0, 2)),
-        "stride": (1, 1),
-        "dilation": (1, 1),
+        **_WINDOW,
         "groups": groups,
         "expression": requantization_expression(requantization),
     }
