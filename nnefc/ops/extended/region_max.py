@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from nnefc.ir import DType, TensorType
+from nnefc.ops.core import batch_rules
 from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.attribute_checks import attempt, length, positive_items
 from nnefc.ops.core.spec import Call, OpSpec, Sample
@@ -92,7 +93,7 @@ SPECS: tuple[OpSpec, ...] = (
         infer=_infer,
         reference=region_max,
         integers=True,
-        traits=OPAQUE,
+        traits=OPAQUE._replace(batch=batch_rules.every),
         samples=(
             _sample((2, 3), False, DType.INT32),
             _sample((2, 3), True, DType.INT16),

@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from nnefc.ir import DType, Op, TensorType
+from nnefc.ops.core import batch_rules
 from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.attribute_checks import attempt
 from nnefc.ops.core.cost import Cost
@@ -73,6 +74,7 @@ def stepwise_conv(
         low, high = code_limits(dtype)
         return (x - low) % (high - low + 1) + low if wraps else np.clip(x, low, high)
 
+    input, filter = input.astype(np.int64), filter.astype(np.int64)
     maps, height, width, outputs = filter.shape
     sides = [
         (n - (k - 1) * d - 1) // s + 1
@@ -93,13 +95,9 @@ def stepwise_conv(
     return fitted(sums)
 
 
-def _products(op: Op) -> int:
+def _roundings(op: Op) -> int:
+    """Products, each of which is rounded: no sums of products in one type."""
     return op.output.type.volume * math.prod(op.inputs[1].type.dims[:3])
-
-
-def _int32(op: Op) -> DType:
-    del op
-    return DType.INT32
 
 
 def _sample(
@@ -150,7 +148,7 @@ SPECS: tuple[OpSpec, ...] = (
         infer=_infer,
         reference=stepwise_conv,
         chooses_type=True,
-        traits=OPAQUE._replace(cost=Cost(_products, None), accumulator=_int32),
+        traits=OPAQUE._replace(cost=Cost(None, _roundings), batch=batch_rules.first),
         samples=(
             _sample(((2, 3, 6, 7), (3, 3, 2, 5), (1, 1, 5)), DType.UINT8, 1),
             _sample(((1, 3, 6, 7), (3, 3, 2, 37), (4, 6, 37)), DType.INT8, 2),
