@@ -19,6 +19,7 @@ from __future__ import annotations
 from nnefc.frontends.openvx.enumerations import (
     ActivationFunction,
     ConvertPolicy,
+    Direction,
     DownScaleSizeRounding,
     NormalizationType,
     PoolingType,
@@ -32,6 +33,7 @@ from nnefc.frontends.openvx.parameters import (
 )
 from nnefc.openvx.context import Context
 from nnefc.openvx.graph import Graph
+from nnefc.openvx.kernel import Kernel
 from nnefc.openvx.node import Node
 from nnefc.openvx.tensor import Tensor
 
@@ -41,8 +43,10 @@ __all__ = [
     "ConvertPolicy",
     "ConvolutionParams",
     "DeconvolutionParams",
+    "Direction",
     "DownScaleSizeRounding",
     "Graph",
+    "Kernel",
     "Node",
     "NormalizationType",
     "PoolingType",

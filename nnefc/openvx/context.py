@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Final, Literal
 
 from nnefc.frontends.openvx.enumerations import Type
 from nnefc.frontends.openvx.tensors import TensorInfo
 from nnefc.openvx.arguments import check_bytes, checked_dims, checked_format
 from nnefc.openvx.graph import Graph
+from nnefc.openvx.kernel import Kernel, import_kernel
 from nnefc.openvx.shared import ARITHMETIC_NAMES, Shared
 from nnefc.openvx.tensor import Tensor
 from nnefc.support.errors import NnefError
@@ -49,6 +51,19 @@ class Context:
         check_bytes(checked, format, self._shared.limits)
         info = TensorInfo(self._shared.new_name(), checked, format)
         return Tensor(info, self._shared.changed)
+
+    def import_kernel_from_url(self, type: str, url: str | Path) -> Kernel:
+        """`vxImportKernelFromURL`: the network of an NNEF document, for `create_generic_node`.
+
+        Args:
+            type: "nnef".
+            url: The path of a folder or an archive.
+
+        Raises:
+            NnefError: With the errors of the document; `openvx/kernel` for another type, and for
+                networks with states, or with tensors that OpenVX lacks.
+        """
+        return import_kernel(type, url, self._shared.limits)
 
     def create_graph(self) -> Graph:
         """A graph without nodes."""

@@ -17,6 +17,7 @@ from nnefc.frontends.openvx.parameters import (
 )
 from nnefc.frontends.openvx.tensors import Dims, Format, Layout, TensorInfo
 from nnefc.openvx.arguments import check_bytes, checked_dims, checked_format
+from nnefc.openvx.kernel import Kernel, kernel_layer
 from nnefc.openvx.node import Node
 from nnefc.openvx.shared import Shared
 from nnefc.openvx.tensor import Tensor
@@ -168,6 +169,20 @@ class Graph:
         values = _fields("roi_pool_params", roi_pool_params, RoiPoolParams)
         return self._add("roi_pooling_layer", tensors, values)
 
+    def create_generic_node(self, kernel: Kernel, *tensors: Tensor) -> Node:
+        """`vxCreateGenericNode`: a network, with a tensor for each of `kernel.parameters`.
+
+        Its operations are compiled with the layers.  Several nodes of a kernel share its data.
+        """
+        if not isinstance(kernel, Kernel):
+            raise NnefError.of("openvx/argument", f"kernel = {kernel!r} is no kernel")
+        for i, tensor in enumerate(tensors):
+            if not isinstance(tensor, Tensor):
+                message = f"{kernel.name}: parameter {i} = {tensor!r} is no tensor"
+                raise NnefError.of("openvx/argument", message)
+        layer = kernel_layer(kernel, len(self._layers), [each.info for each in tensors])
+        return self._append(layer)
+
     def _add(
         self, kind: str, tensors: Mapping[str, Tensor | None], values: Mapping[str, Any]
     ) -> Node:
@@ -180,6 +195,9 @@ class Graph:
                 raise NnefError.of("openvx/argument", f"{kind}: {name} = {tensor!r} is no tensor")
             infos[name] = tensor.info
         layer = Layer(kind, len(self._layers), declaration, infos, values)
+        return self._append(layer)
+
+    def _append(self, layer: Layer) -> Node:
         self._layers.append(layer)
         self._compiled = None
         return Node(layer)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from nnefc.frontends.common.budget import Budget
@@ -12,6 +12,7 @@ from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError
 from nnefc.frontends.openvx.arithmetic import Arithmetic
 from nnefc.frontends.openvx.enumerations import DTYPES
 from nnefc.frontends.openvx.layers import Layer
+from nnefc.frontends.openvx.networks import Networks
 from nnefc.frontends.openvx.node_order import place
 from nnefc.frontends.openvx.regions import Region, best_cut, whole
 from nnefc.frontends.openvx.tensors import Layout, TensorInfo
@@ -38,7 +39,7 @@ def build_graph(
     roots = _Roots(verified, OpBuilder(graph, Budget(limits, 64 * len(verified.layers))))
     for layer in verified.layers:
         try:
-            roots.build(layer, arithmetic[layer.kind])
+            roots.build(layer, arithmetic)
         except OperatorError as wrong:
             diagnostics.error(wrong.rule, wrong.message, place(layer), hint=wrong.hint)
             break
@@ -57,6 +58,7 @@ class _Roots:
     def __init__(self, verified: Verified, make: OpBuilder) -> None:
         self._verified = verified
         self.make = make
+        self._networks = Networks(make)
         self._pieces: dict[TensorInfo, list[tuple[Region, Operand]]] = {}
         self.inputs: dict[TensorInfo, Operand] = {}
 
@@ -64,16 +66,19 @@ class _Roots:
         """The dims of a root; that of a virtual one may be known from a layer."""
         return root.dims or self._verified.layouts[root].dims
 
-    def build(self, layer: Layer, function: Callable[[Call], Operand]) -> None:
-        """Compute a layer and note its result."""
+    def build(self, layer: Layer, arithmetic: Arithmetic) -> None:
+        """Compute a layer and note its results."""
         region, layouts = self._verified.region, self._verified.layouts
         operands = {name: self.read(x.root, region(x)) for name, x in layer.reads.items()}
         operands |= {name: known(tensor) for name, tensor in layer.static.items()}
         described = {name: layouts[tensor] for name, tensor in layer.tensors.items()}
         with self.make.at(Location(place(layer))):
-            result = function(Call(self.make, layer, operands, described))
-        (tensor,) = layer.writes.values()
-        self._pieces.setdefault(tensor.root, []).append((region(tensor), result))
+            if layer.network is not None:
+                results = self._networks.insert(layer.network, list(operands.values()))
+            else:
+                results = [arithmetic[layer.kind](Call(self.make, layer, operands, described))]
+        for tensor, result in zip(layer.writes.values(), results, strict=True):
+            self._pieces.setdefault(tensor.root, []).append((region(tensor), result))
 
     def read(self, root: TensorInfo, region: Region) -> Operand:
         """The items of a region of a root."""

@@ -40,6 +40,13 @@ class ConvertPolicy(IntEnum):
     SATURATE = _base(0x0A) + 1
 
 
+class Direction(IntEnum):
+    """`vx_direction_e`: whether a kernel reads or writes a tensor."""
+
+    INPUT = _base(0x00)
+    OUTPUT = _base(0x00) + 1
+
+
 class RoundPolicy(IntEnum):
     """`vx_round_policy_e`."""
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from nnefc.frontends.openvx.tensors import TensorInfo
+
+if TYPE_CHECKING:
+    from nnefc.ir import Graph
 
 
 class Declaration(NamedTuple):
@@ -41,6 +44,7 @@ class Layer:
 
     `number` is its position in the graph, from 0.  `tensors` by parameter, without optional ones
     that are missing.  `values` are the other parameters, with the fields of structures among them.
+    `network` is that of an imported kernel; `kind` is then its name.
     """
 
     kind: str
@@ -48,6 +52,7 @@ class Layer:
     declaration: Declaration
     tensors: Mapping[str, TensorInfo]
     values: Mapping[str, Any]
+    network: Graph | None = None
 
     @property
     def reads(self) -> dict[str, TensorInfo]:

@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from nnefc.frontends.openvx.layers import Layer
+from nnefc.frontends.openvx.networks import kernel_parameters
 from nnefc.frontends.openvx.node_order import check_writers, in_order, place, writers
 from nnefc.frontends.openvx.regions import Region, covers, region_of
 from nnefc.frontends.openvx.rules.check import LayerCheck
 from nnefc.frontends.openvx.rules.convolution import convolution, deconvolution
 from nnefc.frontends.openvx.rules.fully_connected import fully_connected
 from nnefc.frontends.openvx.rules.functions import activation, normalization, softmax
+from nnefc.frontends.openvx.rules.network import network
 from nnefc.frontends.openvx.rules.pooling import pooling, roi_pooling
 from nnefc.frontends.openvx.tensors import Dims, Layout, TensorInfo
 from nnefc.support.errors import Diagnostics
@@ -50,6 +52,10 @@ def verify(layers: Sequence[Layer], diagnostics: Diagnostics) -> Verified:
     for layer in ordered:
         _check_data(layer, layouts, written, diagnostics)
         check = LayerCheck(layer, layouts, diagnostics)
+        if layer.network is not None:
+            written_here = network(check, kernel_parameters(layer.network))
+            layouts |= {x: y for x, y in written_here.items() if x not in layouts}
+            continue
         dims = RULES[layer.kind](check)
         if dims is not None:
             _add_results(layer, dims, layouts, check)
