@@ -10,6 +10,7 @@ from nnefc.emit.convert.extents import Extents
 from nnefc.emit.convert.nnef_model import NnefModel
 from nnefc.emit.convert.nnef_quantized import document_of_codes
 from nnefc.emit.convert.onnx.model import OnnxModel, onnx_model
+from nnefc.emit.convert.tflite_records import add_records
 from nnefc.emit.convert.tract_model import To, document_for
 from nnefc.frontends.common.graph_source import Shapes
 from nnefc.frontends.tflite.source import TfliteSource
@@ -39,8 +40,13 @@ def tflite_document(
 
 
 def tflite_onnx_model(source: TfliteSource, shapes: Shapes, diagnostics: Diagnostics) -> OnnxModel:
-    """The ONNX model in QDQ form; raises NnefError with all that cannot be written."""
-    return onnx_model(_real_form(source, shapes, diagnostics))
+    """The ONNX model in QDQ form, with records of the operators of the file.
+
+    Raises NnefError with all that cannot be written.
+    """
+    model = onnx_model(_real_form(source, shapes, diagnostics))
+    add_records(model, source)
+    return model
 
 
 def _real_form(source: TfliteSource, shapes: Shapes, diagnostics: Diagnostics) -> Graph:

@@ -24,6 +24,7 @@ from nnefc.frontends.onnx.model import OnnxModel
 from nnefc.frontends.onnx.narrow_bytes import bytes_of, from_bytes
 from nnefc.frontends.onnx.narrow_types import NarrowTensor, is_narrow
 from nnefc.frontends.onnx.node import BROKEN, Scope
+from nnefc.frontends.onnx.recorded import Records
 from nnefc.frontends.onnx.sequences import NoElement, TensorSequence
 from nnefc.frontends.onnx.signature import inputs_of, interface_type, known_tensor, tensor_type_of
 from nnefc.frontends.onnx.tensors import StorageTensor
@@ -92,6 +93,7 @@ def evaluate_model(
     graph = Graph(model.graph.name or "graph")
     budget = Budget(model.limits, len(model.text))
     evaluator = GraphEvaluator(model, graph, names, budget, diagnostics, states, certain)
+    evaluator.records = Records.of(model)
     scope = Scope(model.opsets)
     kept = kept or KeptInputs({}, states, in_place=False)
     _add_inputs(model, signature, shapes, values, evaluator, scope, diagnostics, kept)
@@ -106,6 +108,8 @@ def evaluate_model(
         diagnostics.error("limit/recursion", "functions nest too deeply", model.place)
     if needed is not None:
         needed |= evaluator.needed
+    if evaluator.records is not None and (ignored := evaluator.records.warning()):
+        diagnostics.add(ignored)
     if number := evaluator.unchecked:
         message = f"{number} {'nodes need' if number > 1 else 'node needs'} results of nodes with "
         message += "errors: their shapes and types are not checked"

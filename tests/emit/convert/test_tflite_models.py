@@ -1,4 +1,7 @@
-"""Models of codes as NNEF with graph.quant and as ONNX in QDQ form: within one unit of LiteRT."""
+"""Models of codes as NNEF with graph.quant and as ONNX in QDQ form: within one unit of LiteRT.
+
+nnefc reads the ONNX models with the bits of LiteRT's reference kernels.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ import pytest
 
 import nnefc
 from nnefc.emit.convert.tflite_model import tflite_document, tflite_onnx_model
+from nnefc.frontends.onnx.read_model import read_onnx
 from nnefc.frontends.tflite.read_model import read_tflite
 from nnefc.frontends.tflite.source import TfliteSource
 from nnefc.ops.tools.reference import evaluate
@@ -210,18 +214,96 @@ def test_the_command_compares_codes_with_their_reals(cli: Cli, tmp_path: Path) -
     assert "with graph.quant" in shown.out, shown.err
 
 
+def by_nnefc(content: bytes, path: Path, inputs: Sequence[Array]) -> list[Array]:
+    """The results of the ONNX model, read again without a warning."""
+    path.write_bytes(content)
+    graph = nnefc.import_model(path, strict=True)
+    assert isinstance(graph, nnefc.Graph)
+    names = [each.name for each in graph.inputs]
+    return list(evaluate(graph, dict(zip(names, inputs, strict=True))).outputs.values())
+
+
+def test_a_record_gives_the_bits_of_the_reference_kernel(tmp_path: Path) -> None:
+    """Interpreted, and of the convolution also compiled."""
+    for case in (linear(), add(), mul(), conv()):
+        content = content_of(case)
+        (expected,) = litert_results(content, [inputs_of(case)])
+        model = tflite_onnx_model(source_of(content), {}, Diagnostics()).proto
+        found = by_nnefc(model.SerializeToString(), tmp_path / "net.onnx", inputs_of(case))
+        np.testing.assert_array_equal(found[0], expected[0], str(case))
+        if case.name == "CONV_2D":
+            result = nnefc.compile(tmp_path / "net.onnx")(*inputs_of(case))
+            np.testing.assert_array_equal(result, expected[0])
+
+
+def another_border(model: Any) -> None:
+    """The border is on one side."""
+    (node,) = (each for each in model.graph.node if each.op_type == "Conv")
+    (pads,) = (each for each in node.attribute if each.name == "pads")
+    assert (pads.ints[0], pads.ints[2]) == (1, 1)
+    pads.ints[0], pads.ints[2] = 0, 2
+
+
+def other_scale(model: Any) -> None:
+    """The scale of the result, which the last node reads."""
+    name = next(n.input[1] for n in model.graph.node if n.op_type == "QuantizeLinear")
+    (scale,) = (each for each in model.graph.initializer if each.name == name)
+    scale.raw_data = np.float32(0.2).tobytes()
+
+
+def no_record(model: Any) -> None:
+    model.metadata_props[0].value = "[1, {"
+
+
+def no_operator(model: Any) -> None:
+    (entry,) = model.metadata_props
+    entry.value = entry.value.replace('"CONV_2D"', '"SQUEEZE"')
+
+
+def no_list(model: Any) -> None:
+    (entry,) = model.metadata_props
+    entry.value = entry.value.replace('"inputs":[', '"inputs":[3,')
+
+
+@pytest.mark.parametrize("edit", [another_border, other_scale, no_record, no_operator, no_list])
+def test_records_that_do_not_fit_are_ignored(edit: Any, tmp_path: Path) -> None:
+    """An edited model has the results of its nodes."""
+    case = conv()
+    source, inputs = source_of(content_of(case)), inputs_of(case)
+    model = tflite_onnx_model(source, {}, Diagnostics()).proto
+    edit(model)
+    path = tmp_path / "net.onnx"
+    path.write_bytes(model.SerializeToString())
+    diagnostics = Diagnostics()
+    read = read_onnx(path, Limits(), diagnostics)
+    graph = read.graph({}, diagnostics)
+    (warning,) = (each for each in diagnostics.warnings if each.rule == "onnx/record")
+    assert warning.severity == "warning"
+    del model.metadata_props[:]
+    (want,) = by_nnefc(model.SerializeToString(), tmp_path / "plain.onnx", inputs)
+    (found,) = evaluate(graph, {source.inputs[0]: inputs[0]}).outputs.values()
+    np.testing.assert_array_equal(found, want)
+
+
 @needs_tflite
 @pytest.mark.parametrize(
     "folder",
-    [each for each in tflite_cases() if each.name.startswith(("i8_", "u8_"))],
+    [each for each in tflite_cases() if each.name.startswith(("i8_", "u8_", "net_mini"))],
     ids=lambda folder: folder.name,
 )
-def test_cases_by_onnxruntime(folder: Path) -> None:
+def test_cases_by_onnxruntime_and_by_their_records(folder: Path, tmp_path: Path) -> None:
     source = read_tflite(folder / "model.tflite", Limits(), Diagnostics())
     with np.load(folder / "io.npz") as stored:
         inputs, expected = (
             [stored[f"{kind}{i}"] for i in range(len(names))]
             for kind, names in (("in", source.inputs), ("out", source.outputs))
         )
-    most = 1 if expected[0].dtype.kind in "iu" else 0
-    assert_near(by_onnxruntime(source, inputs), expected, most)
+    is_codes = expected[0].dtype.kind in "iu"
+    most = 1 if is_codes else 1e-3
+    if not folder.name.endswith("_float"):
+        content = tflite_onnx_model(source, {}, Diagnostics()).proto.SerializeToString()
+        found = by_nnefc(content, tmp_path / "net.onnx", inputs)
+        for y, want in zip(found, expected, strict=True):
+            np.testing.assert_allclose(y, want, 0 if is_codes else 1e-6, 0)
+    if not folder.name.startswith("net_"):
+        assert_near(by_onnxruntime(source, inputs), expected, most - 1e-3)
