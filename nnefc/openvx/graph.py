@@ -15,8 +15,9 @@ from nnefc.frontends.openvx.parameters import (
     DeconvolutionParams,
     RoiPoolParams,
 )
-from nnefc.frontends.openvx.tensors import Dims, Format, Layout, TensorInfo
+from nnefc.frontends.openvx.tensors import Dims, Format, TensorInfo
 from nnefc.openvx.arguments import check_bytes, checked_dims, checked_format
+from nnefc.openvx.graph_parameters import GraphParameters
 from nnefc.openvx.kernel import Kernel, kernel_layer
 from nnefc.openvx.node import Node
 from nnefc.openvx.shared import Shared
@@ -38,6 +39,7 @@ class Graph:
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
         self._layers: list[Layer] = []
+        self._parameters = GraphParameters()
         self._compiled: tuple[Network, Model] | None = None
         self._static: dict[TensorInfo, int] = {}
 
@@ -202,6 +204,27 @@ class Graph:
         self._compiled = None
         return Node(layer)
 
+    # -- parameters
+
+    def add_parameter(self, node: Node, parameter: int | Tensor) -> int:
+        """`vxAddParameterToGraph`: a tensor that `set_parameter` exchanges; returns its index.
+
+        Args:
+            node: A node of the graph.
+            parameter: One of its tensors, or its number among the parameters of the kernel: those
+                of the function in C, where a structure counts as one and its size is left out.
+        """
+        if not isinstance(node, Node) or node.layer not in self._layers:
+            raise NnefError.of("openvx/argument", f"node = {node!r} is no node of the graph")
+        return self._parameters.add(node.layer, parameter)
+
+    def set_parameter(self, index: int, tensor: Tensor) -> None:
+        """`vxSetGraphParameterByIndex`: let all nodes with the tensor of a parameter use another.
+
+        It has the same dims and format, and may be a view; the graph is not verified again.
+        """
+        self._parameters.set(index, tensor, self._layers)
+
     # -- execution
 
     def verify(self) -> None:
@@ -229,20 +252,11 @@ class Graph:
             self.verify()
         assert self._compiled is not None
         network, model = self._compiled
-        found: Any = model(*map(_memory, network.inputs))
+        self._parameters.check_results(network.outputs)
+        found: Any = model(*map(self._parameters.memory, network.inputs))
         results = [found] if len(network.outputs) == 1 else found
         for root, result in zip(network.outputs, results, strict=True):
-            np.copyto(_memory(root), result)
-
-
-def _memory(root: TensorInfo) -> Any:
-    """The memory of a root tensor, which exists from now on."""
-    if root.data is None:
-        assert root.dims is not None
-        assert root.format is not None
-        type_ = Layout(root.dims, root.format).array_type
-        root.data = np.zeros(type_.dims, type_.dtype.numpy)
-    return root.data
+            np.copyto(self._parameters.memory(root), result)
 
 
 def _fields(name: str, value: Any, kind: type) -> dict[str, Any]:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from nnefc.frontends.openvx.enumerations import Type
 from nnefc.frontends.openvx.tensors import Dims, Layout, TensorInfo
 from nnefc.openvx.arguments import checked_dims
+from nnefc.openvx.memory import Array, memory_of
 from nnefc.support.errors import NnefError
-
-Array = np.ndarray[Any, Any]
 
 
 class Tensor:
@@ -119,15 +117,7 @@ class Tensor:
     def _memory(self) -> Array:
         """The items in memory, which exists from now on."""
         self._layout()
-        root = self._info.root
-        if root.data is None:
-            assert root.dims is not None
-            assert root.format is not None
-            type_ = Layout(root.dims, root.format).array_type
-            root.data = np.zeros(type_.dims, type_.dtype.numpy)
-        memory = self._info.memory
-        assert memory is not None
-        return memory
+        return memory_of(self._info)
 
     def __repr__(self) -> str:
         return f"<Tensor {self._info}: {self.dims}>"

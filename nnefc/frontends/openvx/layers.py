@@ -38,6 +38,30 @@ DECLARATIONS: Final[Mapping[str, Declaration]] = {
 """The layers of the extension by the names of the methods that add them."""
 
 
+_SUMS: Final = ("inputs", "weights", "biases")
+
+KERNEL_PARAMETERS: Final[Mapping[str, tuple[str, ...]]] = {
+    "convolution_layer": (*_SUMS, "convolution_params", "outputs"),
+    "deconvolution_layer": (*_SUMS, "deconvolution_params", "outputs"),
+    "fully_connected_layer": (*_SUMS, "overflow_policy", "rounding_policy", "outputs"),
+    "pooling_layer": (
+        "inputs",
+        "pooling_type",
+        "pooling_size_x",
+        "pooling_size_y",
+        "pooling_padding_x",
+        "pooling_padding_y",
+        "rounding",
+        "outputs",
+    ),
+    "softmax_layer": ("inputs", "outputs"),
+    "normalization_layer": ("inputs", "type", "normalization_size", "alpha", "beta", "outputs"),
+    "activation_layer": ("inputs", "function", "a", "b", "outputs"),
+    "roi_pooling_layer": ("input_data", "input_rois", "roi_pool_params", "output_arr"),
+}
+"""The parameters of kernels in the order of the functions in C; a structure is one parameter."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Layer:
     """A node of a graph.
