@@ -26,6 +26,7 @@ from nnefc.support.errors import Diagnostics, NnefError
 
 if TYPE_CHECKING:
     from nnefc.frontends.openvx.build_graph import Network
+    from nnefc.frontends.openvx.verify import Verified
     from nnefc.runtime.run.model_interface import Model
 
 
@@ -41,6 +42,7 @@ class Graph:
         self._layers: list[Layer] = []
         self._parameters = GraphParameters()
         self._compiled: tuple[Network, Model] | None = None
+        self._verified: Verified | None = None
         self._static: dict[TensorInfo, int] = {}
 
     def create_virtual_tensor(
@@ -243,7 +245,27 @@ class Graph:
         model = compile(network.graph, threads=self._shared.threads)
         roots = {x.root for layer in self._layers for x in layer.static.values()}
         self._static = {root: self._shared.version(root) for root in roots}
+        self._verified = verified
         self._compiled = network, model
+
+    def describe(self) -> list[dict[str, Any]]:
+        """The nodes in order of execution, for JSON; verifies the graph if it has changed.
+
+        Each has `node`, `kind`, `tensors`, and `skip` or `upscale` along x and y if its kind
+        has one.
+        """
+        from nnefc.frontends.openvx.describe import described
+
+        if self._compiled is None:
+            self.verify()
+        assert self._verified is not None
+        return described(self._verified)
+
+    def description(self) -> str:
+        """What `describe` returns as text."""
+        from nnefc.frontends.openvx.describe import description_text
+
+        return description_text(self.describe())
 
     def process(self) -> None:
         """Run all layers; verifies the graph first if it, or weights, have changed."""

@@ -146,6 +146,27 @@ def test_violated_rule(build: Callable[[Setup], None], expected: list[str]) -> N
     assert any(all(text in error for text in expected) for error in errors), errors
 
 
+def test_description() -> None:
+    s = Setup()
+    x, w = s.tensor(9, 8, 3), s.tensor(3, 2, 3, 4)
+    hidden = s.graph.create_virtual_tensor((4, 7, 4))
+    y = s.tensor(7, 8, 5)
+    params = vx.DeconvolutionParams(a_y=1, **SATURATE)
+    s.graph.deconvolution_layer(s.tensor(3, 3, 2), s.tensor(3, 3, 2, 5), None, params, y)
+    s.graph.pooling_layer(hidden, vx.PoolingType.MAX, 2, 3, 0, 0, FLOOR, s.tensor(2, 3, 4))
+    s.convolution(x, w, hidden, down_scale_size_rounding=FLOOR)
+    nodes = {each["node"]: each for each in s.graph.describe()}
+    # out = floor((in - kernel) / skip) + 1; deconvolution: (in - 1) upscale + kernel + a
+    assert nodes[0]["upscale"] == [2, 2]
+    assert nodes[1]["skip"] == [2, 2]
+    assert nodes[2]["skip"] == [2, 1]
+    assert list(nodes).index(2) < list(nodes).index(1)
+    text = s.graph.description()
+    assert "node 2: convolution_layer, skip [2, 1]" in text
+    assert f"outputs = {hidden.name} (virtual): UINT8[4, 7, 4]" in text
+    assert f"outputs = {y.name}: UINT8[7, 8, 5]" in text
+
+
 def test_all_rules_are_reported() -> None:
     setup = Setup()
     wrong_maps(setup)
