@@ -12,6 +12,7 @@ from nnefc.openvx.graph import Graph
 from nnefc.openvx.kernel import Kernel, import_kernel
 from nnefc.openvx.shared import ARITHMETIC_NAMES, Shared
 from nnefc.openvx.tensor import Tensor
+from nnefc.options.arguments import check_limits
 from nnefc.support.errors import NnefError
 from nnefc.support.limits import Limits
 
@@ -38,11 +39,11 @@ class Context:
         threads: Threads that a graph may use; None: all usable CPUs.
         limits: Bounds of memory.
         """
-        if arithmetic not in ARITHMETIC_NAMES:
+        if not isinstance(arithmetic, str) or arithmetic not in ARITHMETIC_NAMES:
             names = ", ".join(map(repr, ARITHMETIC_NAMES))
             message = f"arithmetic = {arithmetic!r}: expected one of {names}"
             raise NnefError.of("input/argument", message)
-        self._shared = Shared(arithmetic, threads, limits or Limits())
+        self._shared = Shared(arithmetic, threads, check_limits(limits) or Limits())
 
     def create_tensor(self, dims: Any, data_type: Type, fixed_point_position: int = 0) -> Tensor:
         """A tensor of zeros; `dims` with the fastest first, 8 fraction bits for Q7.8."""
@@ -50,7 +51,7 @@ class Context:
         format = checked_format(data_type, fixed_point_position)
         check_bytes(checked, format, self._shared.limits)
         info = TensorInfo(self._shared.new_name(), checked, format)
-        return Tensor(info, self._shared.changed)
+        return Tensor(info, self._shared)
 
     def import_kernel_from_url(self, type: str, url: str | Path) -> Kernel:
         """`vxImportKernelFromURL`: the network of an NNEF document, for `create_generic_node`.

@@ -59,14 +59,15 @@ class Graph:
         checked: Dims | None = None if dims is None else checked_dims(dims)
         format: Format | None = None
         if data_type is not None:
-            format = checked_format(data_type, fixed_point_position or 0)
+            position = 0 if fixed_point_position is None else fixed_point_position
+            format = checked_format(data_type, position)
         elif fixed_point_position is not None:
             message = f"fixed_point_position = {fixed_point_position!r} without data_type"
             raise NnefError.of("openvx/type", message)
         if checked is not None and format is not None:
             check_bytes(checked, format, self._shared.limits)
         info = TensorInfo(self._shared.new_name(), checked, format, is_virtual=True)
-        return Tensor(info, lambda root: None)
+        return Tensor(info, self._shared, self)
 
     # -- layers
 
@@ -184,6 +185,7 @@ class Graph:
             if not isinstance(tensor, Tensor):
                 message = f"{kernel.name}: parameter {i} = {tensor!r} is no tensor"
                 raise NnefError.of("openvx/argument", message)
+            tensor.check_scope(f"{kernel.name}: parameter {i}", self._shared, self)
         layer = kernel_layer(kernel, len(self._layers), [each.info for each in tensors])
         return self._append(layer)
 
@@ -197,6 +199,7 @@ class Graph:
                 continue
             if not isinstance(tensor, Tensor):
                 raise NnefError.of("openvx/argument", f"{kind}: {name} = {tensor!r} is no tensor")
+            tensor.check_scope(f"{kind}: {name}", self._shared, self)
             infos[name] = tensor.info
         layer = Layer(kind, len(self._layers), declaration, infos, values)
         return self._append(layer)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from nnefc.frontends.openvx.enumerations import Type
 from nnefc.frontends.openvx.tensors import Dims, Layout, TensorInfo
 from nnefc.openvx.arguments import checked_dims
 from nnefc.openvx.memory import Array, memory_of
+from nnefc.openvx.shared import Shared
 from nnefc.support.errors import NnefError
 
 
@@ -20,10 +19,11 @@ class Tensor:
     `create_tensor_from_view`.
     """
 
-    def __init__(self, info: TensorInfo, changed: Callable[[TensorInfo], None]) -> None:
-        """`changed` is called with the root before its items change."""
+    def __init__(self, info: TensorInfo, shared: Shared, graph: object = None) -> None:
+        """`shared`: of the context; `graph`: the graph of a virtual tensor."""
         self._info = info
-        self._changed = changed
+        self._shared = shared
+        self._graph = graph
 
     @property
     def info(self) -> TensorInfo:
@@ -59,6 +59,15 @@ class Tensor:
         """Whether the tensor has no memory that can be read or written."""
         return self._info.root.is_virtual
 
+    def check_scope(self, parameter: str, shared: Shared, graph: object) -> None:
+        """Raise NnefError for a tensor of another context, or a virtual one of another graph."""
+        is_other = self._shared is not shared
+        if is_other or self._graph not in (None, graph):
+            message = (
+                f"{parameter} = {self!r} belongs to another {'context' if is_other else 'graph'}"
+            )
+            raise NnefError.of("openvx/scope", message)
+
     def create_tensor_from_view(self, view_start: Dims, view_end: Dims) -> Tensor:
         """A view of the items from `view_start` to `view_end`, exclusive; it shares the memory."""
         info = self._info
@@ -79,7 +88,7 @@ class Tensor:
         place = tuple(a + b for a, b in zip(offset, start, strict=True))
         name = f"{info.name}[{', '.join(f'{a}:{b}' for a, b in zip(start, end, strict=True))}]"
         view = TensorInfo(name, dims, info.format, parent=info.root, start=place)
-        return Tensor(view, self._changed)
+        return Tensor(view, self._shared, self._graph)
 
     def copy_from(self, array: object) -> None:
         """Copy an array with the tensor's item type and reversed dims into the tensor.
@@ -100,7 +109,7 @@ class Tensor:
                 f"this one is {source.dtype}{list(source.shape)}"
             )
             raise NnefError.of("openvx/array", message, hint=hint)
-        self._changed(self._info.root)
+        self._shared.changed(self._info.root)
         np.copyto(target, source)
 
     def copy_to(self) -> Array:

@@ -220,6 +220,18 @@ def test_invalid_arrays_and_views() -> None:
         s.graph.softmax_layer(x, "y")  # pyright: ignore[reportArgumentType]
 
 
+def test_tensors_of_another_context_or_graph() -> None:
+    s, other = Setup(), Setup()
+    virtual = other.graph.create_virtual_tensor((4,), vx.Type.UINT8)
+    with pytest.raises(NnefError, match="another context"):
+        s.relu(other.tensor(4).create_tensor_from_view((0,), (2,)), s.tensor(2))
+    with pytest.raises(NnefError, match="another graph"):
+        other.context.create_graph().softmax_layer(virtual, other.tensor(4))
+    other.relu(other.tensor(4), virtual)
+    with pytest.raises(NnefError, match="input/argument"):
+        vx.Context(limits=True)  # pyright: ignore[reportArgumentType]
+
+
 def test_views_share_memory_and_weights_are_verified_again() -> None:
     s = Setup()
     x, y = s.tensor(6), s.tensor(6)

@@ -58,12 +58,13 @@ def fully_connected(call: Call) -> Operand:
 def windowed(call: Call, x: Operand, axis: int, before: int, span: int) -> Operand:
     """`span` items from `before` items in front of an axis on; those outside are 0."""
     make, extent = call.make, x.type.dims[axis]
-    begin, end = max(-before, 0), min(span - before, extent)
-    if (begin, end) != (0, extent):
-        x = make("slice", x, axes=(axis,), begin=(begin,), end=(end,))
     padding = [(0, 0)] * x.type.rank
     padding[axis] = max(before, 0), max(span - before - extent, 0)
-    return make("pad", x, padding=tuple(padding)) if any(padding[axis]) else x
+    padded = make("pad", x, padding=tuple(padding)) if any(padding[axis]) else x
+    begin = max(-before, 0)
+    if span == padded.type.dims[axis]:
+        return padded
+    return make("slice", padded, axes=(axis,), begin=(begin,), end=(begin + span,))
 
 
 def _spread(call: Call, x: Operand, axis: int, factor: int) -> Operand:
