@@ -59,7 +59,7 @@ def test_wrong_parameters() -> None:
     for each in ((node, 1), (node, 5), (node, -1), (node, y), (node, hidden), (last, 1), (last, 2)):
         with pytest.raises(NnefError, match="openvx/graph-parameter"):
             add(*each)
-    for wrong in (vx.Context().create_graph().softmax_layer(x, y), 0):
+    for wrong in (context.create_graph().softmax_layer(x, y), 0):
         with pytest.raises(NnefError, match="openvx/argument"):
             add(wrong, 0)
     assert add(last, 5) == 0
