@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Final, cast
+from typing import cast
 
 from nnefc.frontends.openvx.enumerations import DTYPES, Type
-from nnefc.frontends.openvx.tensors import Q78_POSITION, Dims, Format
+from nnefc.frontends.openvx.tensors import MAX_RANK, Q78_POSITION, Dims, Format
 from nnefc.options.arguments import as_integer
 from nnefc.support.errors import NnefError
 from nnefc.support.limits import Limits, how_to_raise
-
-MAX_RANK: Final = 6
-"""Dims of a tensor at most."""
 
 
 def checked_dims(dims: object, least: int = 1) -> Dims:

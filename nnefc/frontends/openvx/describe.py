@@ -8,7 +8,7 @@ from typing import Any
 from nnefc.frontends.openvx.layers import Layer
 from nnefc.frontends.openvx.tensors import Dims, Layout, TensorInfo
 from nnefc.frontends.openvx.verify import Verified
-from nnefc.frontends.openvx.windows import room, smallest_skip, upscale
+from nnefc.frontends.openvx.windows import convolution_skips, pooling_skips, upscales
 
 
 def described(verified: Verified) -> list[dict[str, Any]]:
@@ -53,45 +53,14 @@ def _node(layer: Layer, layouts: Mapping[TensorInfo, Layout]) -> dict[str, Any]:
     }
 
 
-def _inferred(layer: Layer, dims: Mapping[str, Dims]) -> dict[str, list[int | None]]:
+def _inferred(layer: Layer, dims: Mapping[str, Dims]) -> dict[str, list[int]]:
     """The skip or upscale along x and y that the sizes of tensors give."""
-    value = layer.values
-    axes = list(enumerate("xy"))
     match layer.kind:
         case "convolution_layer":
-            rooms = [
-                room(
-                    dims["inputs"][i],
-                    value[f"padding_{axis}"],
-                    dims["weights"][i],
-                    value[f"dilation_{axis}"],
-                )
-                for i, axis in axes
-            ]
-            rounding = value["down_scale_size_rounding"]
+            return {"skip": list(convolution_skips(layer.values, dims))}
         case "pooling_layer":
-            rooms = [
-                room(
-                    dims["inputs"][i],
-                    value[f"pooling_padding_{axis}"],
-                    value[f"pooling_size_{axis}"],
-                )
-                for i, axis in axes
-            ]
-            rounding = value["rounding"]
+            return {"skip": list(pooling_skips(layer.values, dims))}
         case "deconvolution_layer":
-            factors = [
-                upscale(
-                    dims["inputs"][i],
-                    value[f"padding_{axis}"],
-                    dims["weights"][i],
-                    value[f"a_{axis}"],
-                    dims["outputs"][i],
-                )
-                for i, axis in axes
-            ]
-            return {"upscale": factors}
+            return {"upscale": list(upscales(layer.values, dims))}
         case _:
             return {}
-    pairs = zip(rooms, dims["outputs"][:2], strict=True)
-    return {"skip": [smallest_skip(moves, output, rounding) for moves, output in pairs]}

@@ -8,13 +8,10 @@ from typing import Final, NamedTuple
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.values import Operand
 from nnefc.frontends.openvx.enumerations import DTYPES, Direction, Type
-from nnefc.frontends.openvx.tensors import Dims, Format, Layout
+from nnefc.frontends.openvx.tensors import MAX_RANK, Dims, Format, Layout
 from nnefc.ir import Graph, Op, TensorType, Value
 from nnefc.ir.graph import Variable, walk
 from nnefc.support.errors import NnefError
-
-MAX_RANK: Final = 6
-"""Dims of a tensor at most."""
 
 _TYPES: Final = {DTYPES[each]: each for each in (Type.FLOAT32, Type.INT32, Type.BOOL)}
 

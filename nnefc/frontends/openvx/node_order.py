@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 
 from nnefc.frontends.openvx.layers import Layer
+from nnefc.frontends.openvx.regions import region_of
 from nnefc.frontends.openvx.tensors import TensorInfo
 from nnefc.support.errors import Diagnostics, Place
 
@@ -30,14 +31,7 @@ def may_overlap(one: TensorInfo, other: TensorInfo) -> bool:
         return False
     if one.dims is None or other.dims is None or len(one.dims) != len(other.dims):
         return True
-    pairs = zip(_spans(one), _spans(other), strict=True)
-    return all(a < d and c < b for (a, b), (c, d) in pairs)
-
-
-def _spans(tensor: TensorInfo) -> list[tuple[int, int]]:
-    assert tensor.dims is not None
-    start = tensor.start or (0,) * len(tensor.dims)
-    return [(a, a + n) for a, n in zip(start, tensor.dims, strict=True)]
+    return region_of(one, one.dims).overlaps(region_of(other, other.dims))
 
 
 def check_writers(layers: Sequence[Layer], diagnostics: Diagnostics) -> None:

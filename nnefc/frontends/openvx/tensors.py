@@ -14,6 +14,8 @@ Array = np.ndarray[Any, Any]
 Dims = tuple[int, ...]
 """Extents in OpenVX's order: the first runs fastest.  Arrays have them reversed."""
 
+MAX_RANK: Final = 6
+"""Dims of a tensor at most."""
 Q78_POSITION: Final = 8
 """Fraction bits of Q7.8."""
 

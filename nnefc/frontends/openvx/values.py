@@ -10,7 +10,7 @@ from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.values import KnownTensor, Operand
 from nnefc.frontends.openvx.enumerations import DTYPES, ConvertPolicy, RoundPolicy
 from nnefc.frontends.openvx.layers import Layer
-from nnefc.frontends.openvx.tensors import Format, Layout
+from nnefc.frontends.openvx.tensors import Dims, Format, Layout
 from nnefc.ir import DType
 
 WIDTH: Final = -1
@@ -28,6 +28,11 @@ class Call(NamedTuple):
     def value(self, parameter: str) -> Any:
         """A parameter that is no tensor."""
         return self.layer.values[parameter]
+
+    @property
+    def dims(self) -> dict[str, Dims]:
+        """The dims of all tensors."""
+        return {name: layout.dims for name, layout in self.layouts.items()}
 
     @property
     def format(self) -> Format:

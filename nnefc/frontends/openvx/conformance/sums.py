@@ -10,9 +10,10 @@ import numpy as np
 from nnefc.frontends.common.values import Array, KnownTensor, Operand
 from nnefc.frontends.openvx.rules.fully_connected import core_rank
 from nnefc.frontends.openvx.specification import sums as specification
-from nnefc.frontends.openvx.specification.sums import skips_of, upscales_of, weights_of
+from nnefc.frontends.openvx.specification.sums import weights_of
 from nnefc.frontends.openvx.tensors import FLOAT32
 from nnefc.frontends.openvx.values import Call, batched, shaped
+from nnefc.frontends.openvx.windows import convolution_skips, upscales
 from nnefc.ir import DType
 
 
@@ -21,7 +22,7 @@ def convolution(call: Call) -> Operand:
     if call.format == FLOAT32:
         return specification.convolution(call)
     x, kernel = batched(call, call.operands["inputs"], 4), call.layouts["weights"].dims
-    skips = skips_of(call, call.layouts["inputs"].dims, kernel)
+    skips = convolution_skips(call.layer.values, call.dims)[::-1]
     dilations = [call.value(f"dilation_{each}") for each in "yx"]
     padded = x
     for axis, (i, skip, dilation) in enumerate(zip((1, 0), skips, dilations, strict=True), 2):
@@ -36,7 +37,9 @@ def deconvolution(call: Call) -> Operand:
     if call.format == FLOAT32:
         return specification.deconvolution(call)
     x, kernel = batched(call, call.operands["inputs"], 4), call.layouts["weights"].dims
-    for axis, (i, factor) in enumerate(zip((1, 0), upscales_of(call), strict=True), 2):
+    for axis, (i, factor) in enumerate(
+        zip((1, 0), upscales(call.layer.values, call.dims)[::-1], strict=True), 2
+    ):
         x = _spread(call, x, axis, factor)
         before = kernel[i] - call.value(f"padding_{'xy'[i]}") - 1
         x = windowed(call, x, axis, before, call.output.dims[i] + kernel[i] - 1)
@@ -97,7 +100,7 @@ def _stepwise(
         position=call.format.position,
         to_nearest=call.rounds_to_even,
         wraps=call.wraps,
-        by_map="inputs" in call.operands and filter.shape[0] > 1,
+        by_map=filter.shape[0] > 1,
     )
     return shaped(call, make.transpose(y, (0, 3, 1, 2)))
 

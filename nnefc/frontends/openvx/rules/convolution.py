@@ -6,12 +6,10 @@ from typing import Final
 
 from nnefc.frontends.openvx.enumerations import DownScaleSizeRounding
 from nnefc.frontends.openvx.rules.check import LayerCheck
-from nnefc.frontends.openvx.tensors import Dims
+from nnefc.frontends.openvx.tensors import MAX_RANK, Dims
 from nnefc.frontends.openvx.windows import room, upscale
 
 _XY: Final = "xy"
-MAX_RANK: Final = 6
-"""Dims of a tensor at most."""
 
 
 def _operands(check: LayerCheck, ranks: range) -> tuple[Dims, Dims] | None:

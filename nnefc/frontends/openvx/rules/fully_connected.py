@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from nnefc.frontends.openvx.rules.check import LayerCheck
-from nnefc.frontends.openvx.tensors import Dims
+from nnefc.frontends.openvx.tensors import MAX_RANK, Dims
 
 CORE_RANKS = (1, 3)
 """Dims of one sample: [IFM], or [width, height, IFM]."""
@@ -21,7 +21,10 @@ def core_rank(inputs: Dims, weights: Dims, outputs: Dims | None) -> int:
 
 def fully_connected(check: LayerCheck) -> Dims | None:
     """Outputs [OFM, batches]; weights [IFM, OFM] or [width, height, IFM, OFM]."""
-    inputs, weights = check.dims("inputs", range(1, 7)), check.dims("weights", range(2, 5))
+    inputs, weights = (
+        check.dims("inputs", range(1, MAX_RANK + 1)),
+        check.dims("weights", range(2, 5)),
+    )
     format = check.format("inputs")
     check.policies()
     if format is not None:

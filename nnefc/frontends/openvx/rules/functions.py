@@ -6,7 +6,7 @@ from typing import Final
 
 from nnefc.frontends.openvx.enumerations import ActivationFunction, NormalizationType
 from nnefc.frontends.openvx.rules.check import LayerCheck
-from nnefc.frontends.openvx.tensors import Dims
+from nnefc.frontends.openvx.tensors import MAX_RANK, Dims
 
 PARAMETERS: Final = {
     ActivationFunction.HYPERBOLIC_TAN: ("a", "b"),
@@ -31,7 +31,7 @@ def activation(check: LayerCheck) -> Dims | None:
     function = check.enumerator("function", ActivationFunction)
     for parameter in PARAMETERS.get(function, ()):
         check.real(parameter, may_be_zero=True)
-    return _like_inputs(check, range(1, 7))
+    return _like_inputs(check, range(1, MAX_RANK + 1))
 
 
 def softmax(check: LayerCheck) -> Dims | None:

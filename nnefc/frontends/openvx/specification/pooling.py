@@ -8,7 +8,7 @@ from nnefc.frontends.common.values import Operand
 from nnefc.frontends.openvx.enumerations import PoolingType
 from nnefc.frontends.openvx.tensors import FLOAT32
 from nnefc.frontends.openvx.values import Call, batched, rounded, shaped
-from nnefc.frontends.openvx.windows import room, smallest_skip
+from nnefc.frontends.openvx.windows import pooling_skips
 from nnefc.ir import DType
 
 
@@ -34,12 +34,10 @@ def mean(call: Call, x: Operand, window: dict[str, Any]) -> Operand:
 def pooled_windows(call: Call) -> dict[str, Any]:
     """Sizes, padding and strides of windows over [batch, maps, height, width]."""
     dims, sizes, strides, padding = call.layouts["inputs"].dims, [1, 1], [1, 1], [(0, 0), (0, 0)]
+    skips = pooling_skips(call.layer.values, call.dims)
     for i, name in ((1, "y"), (0, "x")):
         size, before = call.value(f"pooling_size_{name}"), call.value(f"pooling_padding_{name}")
-        moves, output = room(dims[i], before, size), call.output.dims[i]
-        skip = smallest_skip(moves, output, call.value("rounding"))
-        assert skip is not None
         sizes.append(size)
-        strides.append(skip)
-        padding.append((before, (output - 1) * skip + size - before - dims[i]))
+        strides.append(skips[i])
+        padding.append((before, (call.output.dims[i] - 1) * skips[i] + size - before - dims[i]))
     return {"size": tuple(sizes), "stride": tuple(strides), "padding": tuple(padding)}

@@ -13,7 +13,7 @@ from nnefc.frontends.openvx.enumerations import DTYPES
 from nnefc.frontends.openvx.rules.fully_connected import core_rank
 from nnefc.frontends.openvx.tensors import FLOAT32
 from nnefc.frontends.openvx.values import Call, batched, number, rounded, shaped, zero
-from nnefc.frontends.openvx.windows import room, smallest_skip, upscale
+from nnefc.frontends.openvx.windows import convolution_skips, upscales
 from nnefc.ir import DType
 
 LARGEST_INT32: Final = (1 << 31) - 1
@@ -23,7 +23,7 @@ def convolution(call: Call) -> Operand:
     """A convolution; its output size determines padding at the ends."""
     x, dims = batched(call, call.operands["inputs"], 4), call.layouts["inputs"].dims
     kernel = call.layouts["weights"].dims
-    skips = skips_of(call, dims, kernel)
+    skips = convolution_skips(call.layer.values, call.dims)[::-1]
     dilations = [call.value(f"dilation_{each}") + 1 for each in "yx"]
     padding: list[tuple[int, int]] = []
     for i, skip, dilation in zip((1, 0), skips, dilations, strict=True):
@@ -32,31 +32,6 @@ def convolution(call: Call) -> Operand:
         padding.append((before, span - before - dims[i]))
     window = {"padding": tuple(padding), "stride": skips, "dilation": tuple(dilations)}
     return summed(call, "conv", x, weights_of(call), window)
-
-
-def skips_of(call: Call, dims: tuple[int, ...], kernel: tuple[int, ...]) -> tuple[int, int]:
-    """The skips along y and x."""
-    skips: list[int] = []
-    for i, name in ((1, "y"), (0, "x")):
-        moves = room(
-            dims[i], call.value(f"padding_{name}"), kernel[i], call.value(f"dilation_{name}")
-        )
-        skip = smallest_skip(moves, call.output.dims[i], call.value("down_scale_size_rounding"))
-        assert skip is not None
-        skips.append(skip)
-    return skips[0], skips[1]
-
-
-def upscales_of(call: Call) -> tuple[int, int]:
-    """The upscales along y and x."""
-    dims, kernel = call.layouts["inputs"].dims, call.layouts["weights"].dims
-    factors: list[int] = []
-    for i, name in ((1, "y"), (0, "x")):
-        padding, extra = call.value(f"padding_{name}"), call.value(f"a_{name}")
-        factor = upscale(dims[i], padding, kernel[i], extra, call.output.dims[i])
-        assert factor is not None
-        factors.append(factor)
-    return factors[0], factors[1]
 
 
 def deconvolution(call: Call) -> Operand:
@@ -73,7 +48,7 @@ def deconvolution(call: Call) -> Operand:
     extras = [call.value(f"a_{each}") for each in "yx"]
     window = {
         "padding": tuple((p, p - a) for p, a in zip(paddings, extras, strict=True)),
-        "stride": upscales_of(call),
+        "stride": upscales(call.layer.values, call.dims)[::-1],
         "output_shape": (x.type.dims[0], *call.output.dims[2::-1]),
     }
     return summed(call, "deconv", x, turned, window)
