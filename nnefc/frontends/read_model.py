@@ -159,8 +159,9 @@ def _stored_onnx_source(files: SourceFiles, diagnostics: Diagnostics) -> GraphSo
 
     require_onnx(files.file)
     from nnefc.frontends.onnx.read_model import read_stored_onnx
+    from nnefc.frontends.recorded_operators import evaluate_record
 
-    return read_stored_onnx(files, diagnostics)
+    return read_stored_onnx(files, diagnostics, evaluate_record)
 
 
 def _onnx_source(
@@ -181,10 +182,12 @@ def _onnx_source(
     require_onnx(file)
     from nnefc.frontends.onnx.read_model import read_onnx
     from nnefc.frontends.onnx.tensors import NO_DATA
+    from nnefc.frontends.recorded_operators import evaluate_record
 
     seed, needs_data = config.random_weights, config.load_data and config.require_data
     missing = NO_DATA if seed is None and not needs_data else seed
-    source = read_onnx(path, config.limits, diagnostics, config.symbols, missing, content)
+    limits, symbols = config.limits, config.symbols
+    source = read_onnx(path, limits, diagnostics, symbols, missing, content, evaluate_record)
     return source.finding_value_inputs(config.shapes)
 
 

@@ -11,6 +11,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, SparseTensorProto, TensorProto
 
+from nnefc.frontends.common.operators.recorded import EvaluateRecord
 from nnefc.frontends.common.values import Array, KnownTensor
 from nnefc.frontends.onnx.registry import STANDARD
 from nnefc.frontends.onnx.tensors import Constant, TensorReader, is_external
@@ -24,9 +25,17 @@ FunctionKey = tuple[str, str, str]
 class OnnxModel:
     """A model as it is in a file; nothing is checked but that it can be parsed."""
 
-    def __init__(self, outline: bytes, name: str, tensors: TensorReader, limits: Limits) -> None:
+    def __init__(
+        self,
+        outline: bytes,
+        name: str,
+        tensors: TensorReader,
+        limits: Limits,
+        evaluate_record: EvaluateRecord | None = None,
+    ) -> None:
         """`outline`: the message, large tensors as external data; `name`: for messages.
 
+        `evaluate_record`: evaluates the operators that the metadata record; None ignores them.
         Raises NnefError `onnx/protobuf`.
         """
         self.place = Place(name)
@@ -36,6 +45,7 @@ class OnnxModel:
         self.entropy = int.from_bytes(os.urandom(8), "little")
         """The seed of random number generators without one."""
         self.tensors = tensors
+        self.evaluate_record = evaluate_record
         self._initializers: dict[int, tuple[TensorProto | SparseTensorProto, Constant]] = {}
         """Initializers by the identity of their messages, which must live on for that."""
         self.derived: dict[Any, tuple[str, Array, Any]] = {}

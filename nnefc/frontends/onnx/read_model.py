@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from nnefc.formats.onnx.model_file import OnnxFile
 from nnefc.formats.source_files import SourceFiles
+from nnefc.frontends.common.operators.recorded import EvaluateRecord
 from nnefc.frontends.onnx.build_graph import check_without_inputs
 from nnefc.frontends.onnx.checks.check_operators import check_operators
 from nnefc.frontends.onnx.checks.expanded_size import check_expanded_size, check_recursion
@@ -27,22 +28,26 @@ def read_onnx(
     symbols: Mapping[str, int] | None = None,
     missing: Missing = None,
     content: bytes | None = None,
+    evaluate_record: EvaluateRecord | None = None,
 ) -> OnnxSource:
     """The source of an ONNX file; raises NnefError with all errors of its structure.
 
     `missing`: what tensors are whose files do not exist; `content`: a model in memory, whose name
-    is `path`.
+    is `path`; `evaluate_record`: see `OnnxModel`.
     """
     file = OnnxFile(path, content)
     tensors = TensorReader(file, limits, missing=missing)
-    model = OnnxModel(file.outline(), file.name, tensors, limits)
+    model = OnnxModel(file.outline(), file.name, tensors, limits, evaluate_record)
     return source_of_model(model, diagnostics, symbols)
 
 
-def read_stored_onnx(files: SourceFiles, diagnostics: Diagnostics) -> OnnxSource:
+def read_stored_onnx(
+    files: SourceFiles, diagnostics: Diagnostics, evaluate_record: EvaluateRecord | None = None
+) -> OnnxSource:
     """The source of a model that `OnnxSource.files` returned; raises NnefError."""
     tensors = TensorReader(None, files.limits, files.tensors)
-    model = OnnxModel(files.texts[OUTLINE], files.file, tensors, files.limits)
+    outline = files.texts[OUTLINE]
+    model = OnnxModel(outline, files.file, tensors, files.limits, evaluate_record)
     return source_of_model(model, diagnostics, files.symbols).with_value_inputs(files.value_inputs)
 
 

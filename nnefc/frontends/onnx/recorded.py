@@ -14,14 +14,11 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-import numpy as np
 from onnx import NodeProto
 
-from nnefc.frontends.common.op_builder import OpBuilder
+from nnefc.frontends.common.operators.recorded import EvaluateRecord, OpBuilder
 from nnefc.frontends.common.values import Array, KnownTensor, Operand, OperatorError, operand
 from nnefc.frontends.onnx.model import OnnxModel, initializers_of
-from nnefc.ir import DType
-from nnefc.ops.core.interface import sequence
 from nnefc.support.errors import Diagnostic, NnefError
 
 KEY: Final = "nnefc.tflite"
@@ -82,9 +79,10 @@ class Group:
 class Records:
     """The records of a model, by the results of their groups."""
 
-    def __init__(self, model: OnnxModel, texts: Sequence[str]) -> None:
+    def __init__(self, model: OnnxModel, texts: Sequence[str], evaluate: EvaluateRecord) -> None:
         """`texts`: lists of records as JSON."""
         self._model = model
+        self._evaluate = evaluate
         self._records: dict[str, Any] = {}
         self._wrong: list[str] = []
         """Why records are ignored."""
@@ -98,9 +96,10 @@ class Records:
 
     @staticmethod
     def of(model: OnnxModel) -> Records | None:
-        """The records of a model; None if it has none."""
+        """The records of a model; None if it has none, or if nothing evaluates them."""
         texts = [each.value for each in model.proto.metadata_props if each.key == KEY]
-        return Records(model, texts) if texts else None
+        evaluate = model.evaluate_record
+        return Records(model, texts, evaluate) if texts and evaluate is not None else None
 
     def result(
         self, make: OpBuilder, node: NodeProto, find: Callable[[str], Any], reals: Operand
@@ -138,64 +137,13 @@ class Records:
         self, make: OpBuilder, record: Any, find: Callable[[str], Any], reals: Operand
     ) -> Operand:
         """The codes of a record's operator; raises one of `_WRONG` if the record does not fit."""
-        from nnefc.formats.tflite.model import Operator
-        from nnefc.frontends.tflite import registry
-
         given: list[Any] = record["inputs"]
         names = [each["name"] for each in given if each is not None and "name" in each]
         group = Group(self._makers, record["output"]["name"], names, self._items)
         if group.digest != record["group"]:
             raise ValueError("its nodes, or what they read, are others")
-        inputs = [None if each is None else _input(make, each, find) for each in given]
-        indices = tuple(-1 if each is None else i for i, each in enumerate(given))
-        operator = Operator(
-            0,
-            record["operator"],
-            "",
-            record["version"],
-            indices,
-            (len(given),),
-            record["table"],
-            record["options"],
-        )
-        tensors = [None if each is None else _tensor(each) for each in given]
-        node = registry.Node(operator, tuple(tensors), (_tensor(record["output"]),))
-        function = registry.find(node)
-        if function is None:
-            raise ValueError(f"there is no operator {operator.name} for these item types")
-        positional, named = registry.bind(function, inputs, node)
-        found = function.function(make, *positional, **named)
-        (result,) = sequence(found) or [found]
-        codes = operand(result)
-        if (codes.type.dtype, codes.type.dims) != (_dtype(record["output"]), reals.type.dims):
+        inputs = [operand(find(name)) for name in names]
+        codes = self._evaluate(make, record, inputs)
+        if codes.type.dims != reals.type.dims:
             raise ValueError(f"it computes {codes.type}")
         return codes
-
-
-def _dtype(record: Any) -> DType:
-    return DType.INT8 if record["type"] == "INT4" else DType[record["type"]]
-
-
-def _tensor(record: Any) -> Any:
-    """A tensor of the file, as the record has it."""
-    from nnefc.formats.tflite.model import Quantization, Tensor
-
-    scales, zeros = tuple(record.get("scale", ())), tuple(record.get("zero_point", ()))
-    quantization = Quantization(scales, zeros, int(record.get("axis", 0))) if scales else None
-    shape = tuple(map(int, record["shape"]))
-    name = str(record.get("name", ""))
-    return Tensor(0, name, str(record["type"]), shape, (), None, quantization)
-
-
-def _input(make: OpBuilder, record: Any, find: Callable[[str], Any]) -> Operand:
-    """An input of the operator: items of the record, or a tensor of the model, turned back."""
-    dtype, shape = _dtype(record), tuple(record["shape"])
-    if "items" in record:
-        return KnownTensor(np.array(record["items"], dtype.numpy).reshape(shape), dtype)
-    x = operand(find(record["name"]))
-    if "turned" in record:
-        x = make.transpose(x, tuple(record["turned"]))
-    is_other = "turned" in record and x.type.dims != shape
-    if x.type.dtype is not dtype or x.type.rank != len(shape) or is_other:
-        raise ValueError(f"'{record['name']}' is {x.type}")
-    return x

@@ -16,6 +16,7 @@ import pytest
 import nnefc
 from nnefc.emit.convert.tflite_model import tflite_document, tflite_onnx_model
 from nnefc.frontends.onnx.read_model import read_onnx
+from nnefc.frontends.recorded_operators import evaluate_record
 from nnefc.frontends.tflite.read_model import read_tflite
 from nnefc.frontends.tflite.source import TfliteSource
 from nnefc.ops.tools.reference import evaluate
@@ -275,7 +276,7 @@ def test_records_that_do_not_fit_are_ignored(edit: Any, tmp_path: Path) -> None:
     path = tmp_path / "net.onnx"
     path.write_bytes(model.SerializeToString())
     diagnostics = Diagnostics()
-    read = read_onnx(path, Limits(), diagnostics)
+    read = read_onnx(path, Limits(), diagnostics, evaluate_record=evaluate_record)
     graph = read.graph({}, diagnostics)
     (warning,) = (each for each in diagnostics.warnings if each.rule == "onnx/record")
     assert warning.severity == "warning"
