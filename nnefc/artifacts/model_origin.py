@@ -40,11 +40,14 @@ class SavedAsContent:
     def emit_c(self, model: CompiledModel, program: CProgram) -> list[str]:
         """Write a folder for C programs; returns the names of its files."""
         from nnefc.artifacts.save import write_c_content
-        from nnefc.options.arguments import check_progress
+        from nnefc.options.arguments import check_fixed_point_position, check_progress
 
         check_progress(program.progress)
+        position = program.fixed_point_position
+        if position is not None:
+            check_fixed_point_position(position)
         content = self.content(model, [program.target], program.progress)
-        return write_c_content(program.folder, content, program.name)
+        return write_c_content(program.folder, content, program.name, position)
 
 
 def native_target() -> list[str]:

@@ -33,12 +33,17 @@ def bytes_of(content: Content) -> bytes:
     return file.getvalue()
 
 
-def write_c_content(path: FilePath, content: Content, name: str | None) -> list[str]:
-    """Write a folder for C programs with the code of one target; returns its file names."""
+def write_c_content(
+    path: FilePath, content: Content, name: str | None, fixed_point_position: int | None = None
+) -> list[str]:
+    """Write a folder for C programs with the code of one target; returns its file names.
+
+    `fixed_point_position`: of int16 tensors in a module for OpenVX; None: without a module.
+    """
     from nnefc.emit.folder import write_c
 
     portable, (build,) = content
-    return write_c(path, portable, build, name)
+    return write_c(path, portable, build, name, fixed_point_position)
 
 
 def replace_artifact(path: FilePath, write: Callable[[BinaryIO], None], at_least: int) -> None:

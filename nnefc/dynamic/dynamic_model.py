@@ -58,6 +58,7 @@ class DynamicModel(Model):
     graph: Any = RefusedAttribute()
     launches: Any = RefusedAttribute()
     arena_bytes: Any = RefusedAttribute()
+    emit_openvx: Any = RefusedAttribute()
     state_keys: Any = RefusedAttribute()
 
     def __init__(
@@ -322,10 +323,9 @@ class DynamicModel(Model):
         from nnefc.formats.files import require_path
 
         require_path("the folder", folder)
-        if shapes is None:
-            if self.symbols:
-                raise self.refusal("emit_c")
-            shapes = {}
+        if shapes is None and self.symbols:
+            raise self.refusal("emit_c")
+        shapes = {} if shapes is None else shapes
         tensors = (self.inputs, self.outputs)
         return emit_c(self._parts, folder, target, shapes, tensors, name, state_capacity, progress)
 

@@ -63,8 +63,8 @@ class EarlierFolder:
                 warn(Diagnostic("artifact/c-folder", message, self.place, "warning", hint=hint))
 
     def remove_others(self, name: str, names: Sequence[str]) -> None:
-        """Remove weights and a library of the earlier model that the new one does not have."""
-        for other in (f"{name}.weights", f"lib{name}.so"):
+        """Remove files of the earlier model that the new one does not have."""
+        for other in (f"{name}.weights", f"lib{name}.so", f"{name}_openvx.c"):
             if self.models and other not in names:
                 (self.path / other).unlink(missing_ok=True)
 

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from nnefc.emit.earlier_folder import EarlierFolder, marked
+from nnefc.emit.earlier_folder import WRITTEN, EarlierFolder, marked
 from nnefc.emit.embed_static import EmbeddedObject, embedded_object
 from nnefc.emit.header import Interface, header
 from nnefc.emit.main_program import cmake_file, main_program
 from nnefc.emit.names import check_name, model_name
+from nnefc.emit.openvx.module import openvx_cmake, openvx_module
 from nnefc.emit.session_states import SessionStates
 from nnefc.emit.shared import link_shared
 from nnefc.formats.atomic import replace_folder
@@ -20,6 +21,7 @@ from nnefc.formats.files import FilePath
 from nnefc.runtime.artifact.build_static import CodeBuild, TargetBuild
 from nnefc.runtime.artifact.write_static import PortableModel
 from nnefc.runtime.memory.caller_arrays import TensorSpec
+from nnefc.support.package import VERSION
 
 if TYPE_CHECKING:
     from nnefc.runtime.artifact.build_dynamic import DynamicBuild, PatternBuild
@@ -42,10 +44,15 @@ def c_interface(model: PortableModel, build_states: Sequence[str], name: str | N
 
 
 def write_c(
-    path: FilePath, model: PortableModel, build: TargetBuild, name: str | None
+    path: FilePath,
+    model: PortableModel,
+    build: TargetBuild,
+    name: str | None,
+    fixed_point_position: int | None = None,
 ) -> list[str]:
     """Write the folder of a build, whole or not at all; returns the names of its files.
 
+    `fixed_point_position`: of int16 tensors in a module for OpenVX; None: without a module.
     Raises NnefError `data/write`, and the errors of `Interface.of`.
     """
     interface = c_interface(model, build.states, name)
@@ -56,6 +63,7 @@ def write_c(
         build,
         interface,
         lambda file: embedded_object(build, arrays, states, interface, file),
+        fixed_point_position,
     )
 
 
@@ -112,6 +120,7 @@ def _write(
     build: CodeBuild,
     interface: Interface,
     embed: Callable[[BinaryIO], EmbeddedObject],
+    position: int | None = None,
 ) -> list[str]:
     """Write the folder; `embed` writes the weights, and returns the object file."""
     earlier = EarlierFolder.of(path)
@@ -125,9 +134,14 @@ def _write(
         (folder / f"{interface.name}.o").write_bytes(embedded.object)
         about = f"code for {build.target}{', this processor' if build.cpu else ''}"
         _text(folder / f"{interface.name}.h", header(interface, about, embedded.has_weights))
+        cmake = cmake_file(interface)
+        if position is not None:
+            module = openvx_module(interface, embedded.has_weights, position)
+            _text(folder / f"{interface.name}_openvx.c", f"/* {WRITTEN} {VERSION}. */\n{module}")
+            cmake += openvx_cmake(interface, embedded.has_weights)
         examples = {
             "main.c": main_program(interface, embedded.has_weights),
-            "CMakeLists.txt": cmake_file(interface),
+            "CMakeLists.txt": cmake,
         }
         for file, text in examples.items():
             _text(folder / file, marked(text, is_c=file.endswith(".c")))

@@ -25,6 +25,7 @@ from nnefc.openvx.tensor import Tensor
 from nnefc.support.errors import Diagnostics, NnefError
 
 if TYPE_CHECKING:
+    from nnefc.formats.files import FilePath
     from nnefc.frontends.openvx.build_graph import Network
     from nnefc.frontends.openvx.verify import Verified
     from nnefc.runtime.run.model_interface import Model
@@ -272,16 +273,32 @@ class Graph:
 
     def process(self) -> None:
         """Run all layers; verifies the graph first if it, or weights, have changed."""
-        stale = [r for r, version in self._static.items() if self._shared.version(r) != version]
-        if self._compiled is None or stale:
-            self.verify()
-        assert self._compiled is not None
-        network, model = self._compiled
+        network, model = self._verified()
         self._parameters.check_results(network.outputs)
         found: Any = model(*map(self._parameters.memory, network.inputs))
         results = [found] if len(network.outputs) == 1 else found
         for root, result in zip(network.outputs, results, strict=True):
             np.copyto(self._parameters.memory(root), result)
+
+    def emit_openvx(
+        self, folder: FilePath, *, name: str | None = None, target: str = "native"
+    ) -> list[str]:
+        """Write a module in C with the graph as a kernel for any implementation of OpenVX 1.3.
+
+        Its parameters are the tensors with memory that layers read, then those that layers write,
+        each in the order of the layers.  The arguments and errors are those of
+        `CompiledModel.emit_openvx`; the graph is verified first if it has changed.
+        """
+        _, model = self._verified()
+        return model.emit_openvx(folder, name=name, target=target, fixed_point_position=8)
+
+    def _verified(self) -> tuple[Network, Model]:
+        """The compiled network; verifies the graph first if it, or weights, have changed."""
+        stale = [r for r, version in self._static.items() if self._shared.version(r) != version]
+        if self._compiled is None or stale:
+            self.verify()
+        assert self._compiled is not None
+        return self._compiled
 
 
 def _fields(name: str, value: Any, kind: type) -> dict[str, Any]:

@@ -42,6 +42,14 @@ def check_threads(threads: object) -> int | None:
     return count
 
 
+def check_fixed_point_position(position: object) -> None:
+    """Raise NnefError `input/argument` unless `position` is a number of bits, 0 to 15."""
+    bits = as_integer(position)
+    if bits is None or not 0 <= bits < 16:
+        message = f"fixed_point_position = {position!r}: must be an integer from 0 to 15"
+        raise NnefError.of("input/argument", message)
+
+
 def check_accuracy(accuracy: object) -> Literal["fast", "strict"]:
     """`accuracy`; raises NnefError `input/argument` unless it is "fast" or "strict"."""
     if accuracy not in ("fast", "strict"):

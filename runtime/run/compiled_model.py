@@ -37,6 +37,8 @@ class CProgram(NamedTuple):
     name: str | None
     target: str
     progress: Progress | None
+    fixed_point_position: int | None = None
+    """That of int16 tensors in a module for OpenVX; None: without a module."""
 
 
 class Origin(Protocol):
@@ -296,6 +298,37 @@ class CompiledModel(Executable, Model):
         require_path("the folder", folder)
         self._refuse_options(shapes=shapes, state_capacity=state_capacity)
         return self._origin.emit_c(self, CProgram(folder, name, target, progress))
+
+    def emit_openvx(
+        self,
+        folder: FilePath,
+        *,
+        name: str | None = None,
+        target: str = "native",
+        fixed_point_position: int = 0,
+        progress: Progress | None = None,
+    ) -> list[str]:
+        """Write the files of `emit_c`, and a module with the model as a kernel of OpenVX 1.3.
+
+        Args:
+            folder: As for `emit_c`.
+            name: As for `emit_c`; the kernel is nnefc.NAME.
+            target: As for `emit_c`.
+            fixed_point_position: That of tensors of 16-bit integers: 8 for Q7.8.
+            progress: As for `save`.
+
+        Returns:
+            The names of the files: those of `emit_c` and NAME_openvx.c.
+
+        Raises:
+            NnefError: As `emit_c`; `input/dtype` for bfloat16, `input/shape` for tensors without
+                items.
+        """
+        from nnefc.formats.files import require_path
+
+        require_path("the folder", folder)
+        program = CProgram(folder, name, target, progress, fixed_point_position)
+        return self._origin.emit_c(self, program)
 
     def __reduce__(self) -> Any:
         """Pickle the artifact that `save` writes, and the number of threads."""

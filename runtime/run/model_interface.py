@@ -116,6 +116,18 @@ class Model:
         """Write the model for programs in C; returns the names of the files."""
 
     @abstractmethod
+    def emit_openvx(
+        self,
+        folder: FilePath,
+        *,
+        name: str | None = None,
+        target: str = "native",
+        fixed_point_position: int = 0,
+        progress: Progress | None = None,
+    ) -> list[str]:
+        """Write the model as a kernel of OpenVX; returns the names of the files."""
+
+    @abstractmethod
     def reset(self) -> None:
         """Restore the initial values of the variables or states that calls update."""
 

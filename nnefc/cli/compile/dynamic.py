@@ -45,6 +45,8 @@ def compile_dynamic(
         raise usage("--dynamic needs a file to write", "add -o net.nnefc")
     if document.batch is not None:
         raise usage("--batch does not apply with --dynamic", "name shapes: --symbol or --shape")
+    if destination.emit_options is not None and destination.emit_options.openvx:
+        raise usage("--emit openvx is for a model of known shapes: not with --dynamic")
     start = time.perf_counter()
     source = _source(model, document, strict)
     shapes = named_calls(document.symbol, document.shape) or [_only_shapes(source)]

@@ -1,11 +1,11 @@
-"""`nnefc compile --emit c`: a folder for C programs."""
+"""`nnefc compile --emit`: a folder for C programs, or with a module for OpenVX besides."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from nnefc.cli.support.options import usage
 from nnefc.cli.support.printing import size
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from nnefc.cli.compile.generated_code import CompileResult
 
 
+FORMATS: Final = ("c", "openvx")
+"""The values of `--emit`."""
+
+
 @dataclass(frozen=True, slots=True)
 class EmitOptions:
     """The options of `--emit`, checked."""
@@ -26,6 +30,8 @@ class EmitOptions:
     target: str
     state_capacity: int | None = None
     """The most items of growing states."""
+    openvx: bool = False
+    """Whether a module for OpenVX is written."""
 
 
 def check_emit(
@@ -53,10 +59,10 @@ def check_emit(
                 "add --dynamic --emit c -o FOLDER",
             )
         return None
-    if emit != "c":
-        raise usage(f"--emit {emit}: unknown format", "--emit c")
+    if emit not in FORMATS:
+        raise usage(f"--emit {emit}: unknown format", "--emit c or --emit openvx")
     if output is None:
-        raise usage("--emit c needs a folder to write", "add -o FOLDER")
+        raise usage(f"--emit {emit} needs a folder to write", "add -o FOLDER")
     if name is not None:
         check_name(name)
     earlier = EarlierFolder.of(output)
@@ -70,12 +76,13 @@ def check_emit(
             f"--target {','.join(wanted)}: an object file has code for one target",
             "write a folder for each",
         )
-    return EmitOptions(output, name, wanted[0], state_capacity)
+    return EmitOptions(output, name, wanted[0], state_capacity, emit == "openvx")
 
 
 def write_folder(result: CompileResult, emit_options: EmitOptions) -> dict[str, Any]:
     """Write the folder and return the sizes of its files, for JSON."""
-    return emit_facts(emit_options, result.emit_c(emit_options.folder, emit_options.name))
+    names = result.emit_c(emit_options.folder, emit_options.name, openvx=emit_options.openvx)
+    return emit_facts(emit_options, names)
 
 
 def emit_facts(emit_options: EmitOptions, names: Sequence[str]) -> dict[str, Any]:

@@ -44,7 +44,7 @@ class CompileResult(Protocol):
         """Write an artifact, with a progress bar on standard error."""
         ...
 
-    def emit_c(self, folder: Path, name: str | None) -> list[str]:
+    def emit_c(self, folder: Path, name: str | None, *, openvx: bool) -> list[str]:
         """Write a folder for C programs and return the names of its files."""
         ...
 
@@ -76,10 +76,11 @@ class NativeModel:
         with compiling(others(self.targets)) as advance:
             self.model.save(path, targets=self.targets, progress=advance)
 
-    def emit_c(self, folder: Path, name: str | None) -> list[str]:
+    def emit_c(self, folder: Path, name: str | None, *, openvx: bool) -> list[str]:
         (target,) = self.targets
+        write = self.model.emit_openvx if openvx else self.model.emit_c
         with compiling(others(self.targets)) as advance:
-            return self.model.emit_c(folder, name=name, target=target, progress=advance)
+            return write(folder, name=name, target=target, progress=advance)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +122,7 @@ class CrossCompiled:
 
         write_content(path, self.content)
 
-    def emit_c(self, folder: Path, name: str | None) -> list[str]:
+    def emit_c(self, folder: Path, name: str | None, *, openvx: bool) -> list[str]:
         from nnefc.artifacts.save import write_c_content
 
-        return write_c_content(folder, self.content, name)
+        return write_c_content(folder, self.content, name, 0 if openvx else None)

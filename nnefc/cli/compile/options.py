@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nnefc.cli.compile.emit_c import EmitOptions, check_emit
+from nnefc.cli.compile.emit_c import FORMATS, EmitOptions, check_emit
 from nnefc.cli.support.artifacts import check_output, complete_targets
 from nnefc.cli.support.options import usage
 
@@ -42,11 +42,11 @@ Emit = Annotated[
     str | None,
     typer.Option(
         "--emit",
-        metavar="c",
+        metavar="c|openvx",
         help="Write a folder for C programs instead of an artifact: object file, header, "
-        "weights, example; -o names the folder, which must be new or empty, or have an earlier "
-        "version of the model.",
-        autocompletion=lambda: ["c"],
+        "weights, example; openvx: also a module that vxLoadKernels loads. -o names the folder, "
+        "which must be new or empty, or have an earlier version of the model.",
+        autocompletion=lambda: list(FORMATS),
     ),
 ]
 Name = Annotated[
