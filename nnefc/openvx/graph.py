@@ -273,7 +273,7 @@ class Graph:
 
     def process(self) -> None:
         """Run all layers; verifies the graph first if it, or weights, have changed."""
-        network, model = self._verified()
+        network, model = self._current()
         self._parameters.check_results(network.outputs)
         found: Any = model(*map(self._parameters.memory, network.inputs))
         results = [found] if len(network.outputs) == 1 else found
@@ -289,10 +289,10 @@ class Graph:
         each in the order of the layers.  The arguments and errors are those of
         `CompiledModel.emit_openvx`; the graph is verified first if it has changed.
         """
-        _, model = self._verified()
+        _, model = self._current()
         return model.emit_openvx(folder, name=name, target=target, fixed_point_position=8)
 
-    def _verified(self) -> tuple[Network, Model]:
+    def _current(self) -> tuple[Network, Model]:
         """The compiled network; verifies the graph first if it, or weights, have changed."""
         stale = [r for r, version in self._static.items() if self._shared.version(r) != version]
         if self._compiled is None or stale:
