@@ -99,6 +99,12 @@ def test_a_graph_of_layers_is_a_kernel(sample: Sample, tmp_path: Path, dtype: An
     parameters = [Parameter(x.copy_to()), Parameter(expected, is_input=False)]
     _, (found,) = sample.run(built, "conv", parameters)
     np.testing.assert_array_equal(found, expected)
+    if dtype == np.int16:  # the sample implementation has this type with 8 fraction bits only
+        source = tmp_path / "c/conv_openvx.c"
+        source.write_text(source.read_text().replace("VX_TYPE_INT16, 8,", "VX_TYPE_INT16, 7,"))
+        text, _ = sample.run(sample.module(tmp_path / "c"), "conv", parameters)
+        assert f"verify {INVALID_FORMAT}\n" in text
+        assert "nnefc.conv: parameter 0: wrong fixed point position" in text
 
 
 @pytest.mark.slow
