@@ -10,9 +10,10 @@ from nnefc.frontends.openvx.tensors import TensorInfo
 from nnefc.openvx.arguments import check_bytes, checked_dims, checked_format
 from nnefc.openvx.graph import Graph
 from nnefc.openvx.kernel import Kernel, import_kernel
+from nnefc.openvx.reference import Reference
 from nnefc.openvx.shared import ARITHMETIC_NAMES, Shared
 from nnefc.openvx.tensor import Tensor
-from nnefc.options.arguments import check_limits
+from nnefc.options.arguments import abbreviated, check_limits, check_threads
 from nnefc.support.errors import NnefError
 from nnefc.support.limits import Limits
 
@@ -20,7 +21,7 @@ EXTENSIONS: Final = "KHR_NN_8 KHR_NN_16"
 """The extensions of the standard (section 1.6)."""
 
 
-class Context:
+class Context(Reference):
     """Creates tensors and graphs."""
 
     extensions: Final = EXTENSIONS
@@ -41,9 +42,10 @@ class Context:
         """
         if not isinstance(arithmetic, str) or arithmetic not in ARITHMETIC_NAMES:
             names = ", ".join(map(repr, ARITHMETIC_NAMES))
-            message = f"arithmetic = {arithmetic!r}: expected one of {names}"
+            message = f"arithmetic = {abbreviated(arithmetic)}: expected one of {names}"
             raise NnefError.of("input/argument", message)
-        self._shared = Shared(arithmetic, threads, check_limits(limits) or Limits())
+        checked = check_limits(limits) or Limits()
+        self._shared = Shared(arithmetic, check_threads(threads), checked)
 
     def create_tensor(self, dims: Any, data_type: Type, fixed_point_position: int = 0) -> Tensor:
         """A tensor of zeros; `dims` with the fastest first, 8 fraction bits for Q7.8."""
@@ -69,3 +71,6 @@ class Context:
     def create_graph(self) -> Graph:
         """A graph without nodes."""
         return Graph(self._shared)
+
+    def __repr__(self) -> str:
+        return f"<Context: arithmetic {self._shared.arithmetic!r}>"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,12 +17,14 @@ from nnefc.frontends.openvx.parameters import (
     RoiPoolParams,
 )
 from nnefc.frontends.openvx.tensors import Dims, Format, TensorInfo
-from nnefc.openvx.arguments import check_bytes, checked_dims, checked_format
+from nnefc.openvx.arguments import check_bytes, checked_dims, checked_format, plain_number
 from nnefc.openvx.graph_parameters import GraphParameters
 from nnefc.openvx.kernel import Kernel, kernel_layer
 from nnefc.openvx.node import Node
+from nnefc.openvx.reference import Reference, refuse, require_made
 from nnefc.openvx.shared import Shared
 from nnefc.openvx.tensor import Tensor
+from nnefc.options.arguments import abbreviated
 from nnefc.support.errors import Diagnostics, NnefError
 
 if TYPE_CHECKING:
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
     from nnefc.runtime.run.model_interface import Model
 
 
-class Graph:
+class Graph(Reference):
     """Layers in any order: each runs after those that write what it reads.
 
     Methods that add a layer check nothing but the types of their arguments; `verify` reports
@@ -39,7 +42,8 @@ class Graph:
     """
 
     def __init__(self, shared: Shared) -> None:
-        self._shared = shared
+        self._shared = require_made(shared, Shared, "graph", "Context.create_graph")
+        self._lock = RLock()
         self._layers: list[Layer] = []
         self._parameters = GraphParameters()
         self._compiled: tuple[Network, Model] | None = None
@@ -63,7 +67,9 @@ class Graph:
             position = 0 if fixed_point_position is None else fixed_point_position
             format = checked_format(data_type, position)
         elif fixed_point_position is not None:
-            message = f"fixed_point_position = {fixed_point_position!r} without data_type"
+            message = (
+                f"fixed_point_position = {abbreviated(fixed_point_position)} without data_type"
+            )
             raise NnefError.of("openvx/type", message)
         if checked is not None and format is not None:
             check_bytes(checked, format, self._shared.limits)
@@ -181,14 +187,13 @@ class Graph:
         Its operations are compiled with the layers.  Several nodes of a kernel share its data.
         """
         if not isinstance(kernel, Kernel):
-            raise NnefError.of("openvx/argument", f"kernel = {kernel!r} is no kernel")
+            refuse("kernel", kernel, "kernel")
         for i, tensor in enumerate(tensors):
             if not isinstance(tensor, Tensor):
-                message = f"{kernel.name}: parameter {i} = {tensor!r} is no tensor"
-                raise NnefError.of("openvx/argument", message)
+                refuse(f"{kernel.name}: parameter {i}", tensor, "tensor")
             tensor.check_scope(f"{kernel.name}: parameter {i}", self._shared, self)
-        layer = kernel_layer(kernel, len(self._layers), [each.info for each in tensors])
-        return self._append(layer)
+        infos = [each.info for each in tensors]
+        return self._append(lambda number: kernel_layer(kernel, number, infos))
 
     def _add(
         self, kind: str, tensors: Mapping[str, Tensor | None], values: Mapping[str, Any]
@@ -199,15 +204,18 @@ class Graph:
             if tensor is None and name in declaration.optional:
                 continue
             if not isinstance(tensor, Tensor):
-                raise NnefError.of("openvx/argument", f"{kind}: {name} = {tensor!r} is no tensor")
+                refuse(f"{kind}: {name}", tensor, "tensor")
             tensor.check_scope(f"{kind}: {name}", self._shared, self)
             infos[name] = tensor.info
-        layer = Layer(kind, len(self._layers), declaration, infos, values)
-        return self._append(layer)
+        plain = {name: plain_number(value) for name, value in values.items()}
+        return self._append(lambda number: Layer(kind, number, declaration, infos, plain))
 
-    def _append(self, layer: Layer) -> Node:
-        self._layers.append(layer)
-        self._compiled = None
+    def _append(self, layer_of: Callable[[int], Layer]) -> Node:
+        """Add the layer that a function makes with its number."""
+        with self._lock:
+            layer = layer_of(len(self._layers))
+            self._layers.append(layer)
+            self._compiled = None
         return Node(layer)
 
     # -- parameters
@@ -221,7 +229,7 @@ class Graph:
                 of the function in C, where a structure counts as one and its size is left out.
         """
         if not isinstance(node, Node) or node.layer not in self._layers:
-            raise NnefError.of("openvx/argument", f"node = {node!r} is no node of the graph")
+            refuse("node", node, "node of the graph")
         return self._parameters.add(node.layer, parameter)
 
     def set_parameter(self, index: int, tensor: Tensor) -> None:
@@ -229,7 +237,7 @@ class Graph:
 
         It has the same dims and format, and may be a view; the graph is not verified again.
         """
-        self._parameters.set(index, tensor, self._layers)
+        self._parameters.set(index, tensor, self._layers, (self._shared, self))
 
     # -- execution
 
@@ -244,13 +252,15 @@ class Graph:
         diagnostics = Diagnostics(limit=limits.errors)
         if not self._layers:
             raise NnefError.of("openvx/empty", "the graph has no nodes")
-        verified = verify(self._layers, diagnostics)
-        network = build_graph(verified, ARITHMETICS[self._shared.arithmetic], limits, diagnostics)
-        model = compile(network.graph, threads=self._shared.threads)
-        roots = {x.root for layer in self._layers for x in layer.static.values()}
-        self._static = {root: self._shared.version(root) for root in roots}
-        self._verified = verified
-        self._compiled = network, model
+        arithmetic = ARITHMETICS[self._shared.arithmetic]
+        with self._lock:
+            self._parameters.check(self._layers)
+            roots = {x.root for layer in self._layers for x in layer.static.values()}
+            versions = {root: root.version for root in roots}  # before their data is read
+            verified = verify(self._layers, diagnostics)
+            network = build_graph(verified, arithmetic, limits, diagnostics)
+            model = compile(network.graph, threads=self._shared.threads)
+            self._static, self._verified, self._compiled = versions, verified, (network, model)
 
     def describe(self) -> list[dict[str, Any]]:
         """The nodes in order of execution, for JSON; verifies the graph if it has changed.
@@ -260,10 +270,11 @@ class Graph:
         """
         from nnefc.frontends.openvx.describe import described
 
-        if self._compiled is None:
-            self.verify()
-        assert self._verified is not None
-        return described(self._verified)
+        with self._lock:
+            if self._compiled is None:
+                self.verify()
+            assert self._verified is not None
+            return described(self._verified)
 
     def description(self) -> str:
         """What `describe` returns as text."""
@@ -273,12 +284,14 @@ class Graph:
 
     def process(self) -> None:
         """Run all layers; verifies the graph first if it, or weights, have changed."""
-        network, model = self._current()
-        self._parameters.check_results(network.outputs)
-        found: Any = model(*map(self._parameters.memory, network.inputs))
-        results = [found] if len(network.outputs) == 1 else found
-        for root, result in zip(network.outputs, results, strict=True):
-            np.copyto(self._parameters.memory(root), result)
+        with self._lock:
+            network, model = self._current()
+            self._parameters.check_results(network.outputs)
+            found: Any = model(*map(self._parameters.memory, network.inputs))
+            results = [found] if len(network.outputs) == 1 else found
+            for root, result in zip(network.outputs, results, strict=True):
+                np.copyto(self._parameters.memory(root), result)
+            self._parameters.written(network.outputs)
 
     def emit_openvx(
         self, folder: FilePath, *, name: str | None = None, target: str = "native"
@@ -294,16 +307,20 @@ class Graph:
 
     def _current(self) -> tuple[Network, Model]:
         """The compiled network; verifies the graph first if it, or weights, have changed."""
-        stale = [r for r, version in self._static.items() if self._shared.version(r) != version]
-        if self._compiled is None or stale:
-            self.verify()
-        assert self._compiled is not None
-        return self._compiled
+        with self._lock:
+            is_stale = any(root.version != version for root, version in self._static.items())
+            if self._compiled is None or is_stale:
+                self.verify()
+            assert self._compiled is not None
+            return self._compiled
+
+    def __repr__(self) -> str:
+        return f"<Graph: {len(self._layers)} nodes>"
 
 
 def _fields(name: str, value: Any, kind: type) -> dict[str, Any]:
     """The fields of a structure; raises NnefError for another object."""
     if not isinstance(value, kind):
-        message = f"{name} = {value!r}: expected {kind.__name__}"
+        message = f"{name} = {abbreviated(value)}: expected {kind.__name__}"
         raise NnefError.of("openvx/argument", message)
     return {each.name: getattr(value, each.name) for each in fields(value)}

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from nnefc.frontends.openvx.layers import KERNEL_PARAMETERS, Layer
+from nnefc.frontends.openvx.node_order import may_overlap
 from nnefc.frontends.openvx.tensors import TensorInfo
 from nnefc.openvx.memory import Array, memory_of
+from nnefc.openvx.reference import refuse
+from nnefc.openvx.shared import Shared
 from nnefc.openvx.tensor import Tensor
-from nnefc.options.arguments import as_integer
+from nnefc.options.arguments import abbreviated, as_integer
 from nnefc.support.errors import NnefError
 
 
@@ -28,14 +31,17 @@ class GraphParameters:
         self._roots.append(tensor)
         return len(self._roots) - 1
 
-    def set(self, index: object, tensor: object, layers: Sequence[Layer]) -> None:
-        """Let a parameter use another tensor."""
+    def set(
+        self, index: object, tensor: object, layers: Sequence[Layer], scope: tuple[Shared, object]
+    ) -> None:
+        """Let a parameter use another tensor; `scope`: the context and the graph."""
         number = as_integer(index)
         if number is None or not 0 <= number < len(self._roots):
-            message = f"index = {index!r}: the graph has {len(self._roots)} parameters"
+            message = f"index = {abbreviated(index)}: the graph has {len(self._roots)} parameters"
             raise NnefError.of("openvx/graph-parameter", message)
         if not isinstance(tensor, Tensor):
-            raise NnefError.of("openvx/argument", f"tensor = {tensor!r} is no tensor")
+            refuse("tensor", tensor, "tensor")
+        tensor.check_scope(f"parameter {number}", *scope)
         root, info = self._roots[number], tensor.info
         if info.root.is_virtual:
             message = f"{info} is virtual: parameter {number} needs a tensor with memory"
@@ -43,22 +49,31 @@ class GraphParameters:
         if (info.dims, info.format) != (root.dims, root.format):
             message = f"{info} is {_layout(info)}: parameter {number} is {_layout(root)}"
             raise NnefError.of("openvx/graph-parameter", message)
-        if any(each.root is root for layer in layers for each in layer.static.values()):
-            message = f"parameter {number}: {root} is static in a node, and cannot be exchanged"
-            raise NnefError.of("openvx/graph-parameter", message)
+        _check_not_static(root, layers)
         self._present[root] = info
+
+    def check(self, layers: Sequence[Layer]) -> None:
+        """Raise NnefError if a tensor that was exchanged has become static in a node."""
+        for root in self._present:
+            _check_not_static(root, layers)
 
     def memory(self, root: TensorInfo) -> Array:
         """The memory that a tensor of the graph uses now."""
         return memory_of(self._present.get(root, root))
 
     def check_results(self, roots: Iterable[TensorInfo]) -> None:
-        """Raise NnefError if two of these results use one tensor."""
+        """Raise NnefError if two of these results share items."""
         present = [self._present.get(root, root) for root in roots]
         for i, tensor in enumerate(present):
-            if tensor in present[:i]:
-                message = f"two results are {tensor} after an exchange of parameters"
-                raise NnefError.of("openvx/graph-parameter", message)
+            for other in present[:i]:
+                if may_overlap(tensor, other):
+                    message = f"two results share items after an exchange: {other} and {tensor}"
+                    raise NnefError.of("openvx/graph-parameter", message)
+
+    def written(self, roots: Iterable[TensorInfo]) -> None:
+        """Note that the tensors that these results use now were written."""
+        for root in roots:
+            self._present.get(root, root).root.version += 1
 
 
 def _tensor_of(layer: Layer, parameter: object) -> TensorInfo:
@@ -75,9 +90,19 @@ def _tensor_of(layer: Layer, parameter: object) -> TensorInfo:
     name = names[index] if index is not None and 0 <= index < len(names) else ""
     if name not in layer.tensors:
         expected = ", ".join(f"{names.index(each)} ({each})" for each in layer.tensors)
-        message = f"{layer}: parameter {parameter!r} is no tensor: expected one of {expected}"
+        message = (
+            f"{layer}: parameter {abbreviated(parameter)} is no tensor: expected one of {expected}"
+        )
         raise NnefError.of("openvx/graph-parameter", message)
     return layer.tensors[name]
+
+
+def _check_not_static(root: TensorInfo, layers: Sequence[Layer]) -> None:
+    for layer in layers:
+        for name, tensor in layer.static.items():
+            if tensor.root is root:
+                message = f"{root} is static in {layer} as {name}, and cannot be exchanged"
+                raise NnefError.of("openvx/graph-parameter", message)
 
 
 def _layout(tensor: TensorInfo) -> str:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from nnefc.frontends.openvx.enumerations import Direction
 from nnefc.frontends.openvx.layers import Declaration, Layer
+from nnefc.openvx.reference import Reference, require_made
+from nnefc.options.arguments import abbreviated
 from nnefc.support.errors import NnefError
 from nnefc.support.limits import Limits
 
@@ -20,13 +22,14 @@ IMPORT_TYPE: Final = "nnef"
 """The type of kernels that can be imported."""
 
 
-class Kernel:
+class Kernel(Reference):
     """A network that `Context.import_kernel_from_url` read."""
 
     def __init__(self, network: Graph) -> None:
         from nnefc.frontends.openvx.networks import kernel_parameters
+        from nnefc.ir import Graph
 
-        self._network = network
+        self._network = require_made(network, Graph, "kernel", "Context.import_kernel_from_url")
         self._parameters = tuple(kernel_parameters(network))
 
     @property
@@ -65,10 +68,10 @@ def import_kernel(type: str, url: str | Path, limits: Limits) -> Kernel:
     """The kernel of an NNEF document; raises NnefError."""
     from nnefc.api.importing import import_model
 
-    if type != IMPORT_TYPE:
-        message = f"type = {type!r}: kernels are imported from {IMPORT_TYPE!r} documents"
+    if not isinstance(type, str) or type != IMPORT_TYPE:
+        message = f"type = {abbreviated(type)}: kernels are imported from {IMPORT_TYPE!r} documents"
         raise NnefError.of("openvx/kernel", message)
     if not isinstance(url, str | Path) or Path(url).suffix.lower() in (".onnx", ".tflite"):
-        message = f"url = {url!r}: expected the path of an NNEF document"
+        message = f"url = {abbreviated(url)}: expected the path of an NNEF document"
         raise NnefError.of("openvx/kernel", message)
     return Kernel(import_model(Path(url), limits=limits))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from nnefc.frontends.openvx.tensors import Layout, TensorInfo
+from nnefc.support.errors import NnefError
 
 Array = np.ndarray[Any, Any]
 
@@ -18,7 +19,11 @@ def memory_of(tensor: TensorInfo) -> Array:
         assert root.dims is not None
         assert root.format is not None
         type_ = Layout(root.dims, root.format).array_type
-        root.data = np.zeros(type_.dims, type_.dtype.numpy)
+        try:
+            root.data = np.zeros(type_.dims, type_.dtype.numpy)
+        except MemoryError:
+            message = f"no memory for {root}, {list(root.dims)}"
+            raise NnefError.of("limit/memory", message) from None
     memory = tensor.memory
     assert memory is not None
     return memory

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from nnefc.frontends.openvx.layers import Layer
+from nnefc.openvx.reference import Reference, require_made
 
 
-class Node:
+class Node(Reference):
     """A layer of a graph, which methods such as `Graph.convolution_layer` return."""
 
     def __init__(self, layer: Layer) -> None:
-        self._layer = layer
+        self._layer = require_made(layer, Layer, "node", "methods of Graph")
 
     @property
     def layer(self) -> Layer:

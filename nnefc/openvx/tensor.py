@@ -8,11 +8,13 @@ from nnefc.frontends.openvx.enumerations import Type
 from nnefc.frontends.openvx.tensors import Dims, Layout, TensorInfo
 from nnefc.openvx.arguments import checked_dims
 from nnefc.openvx.memory import Array, memory_of
+from nnefc.openvx.reference import Reference, refuse, require_made
 from nnefc.openvx.shared import Shared
+from nnefc.support import array_memory
 from nnefc.support.errors import NnefError
 
 
-class Tensor:
+class Tensor(Reference):
     """A tensor of a context or a view of one, or a virtual tensor of a graph.
 
     Create tensors by `Context.create_tensor`, `Graph.create_virtual_tensor` and
@@ -21,7 +23,7 @@ class Tensor:
 
     def __init__(self, info: TensorInfo, shared: Shared, graph: object = None) -> None:
         """`shared`: of the context; `graph`: the graph of a virtual tensor."""
-        self._info = info
+        self._info = require_made(info, TensorInfo, "tensor", "Context.create_tensor")
         self._shared = shared
         self._graph = graph
 
@@ -37,7 +39,9 @@ class Tensor:
 
     @name.setter
     def name(self, name: str) -> None:
-        self._info.name = str(name)
+        if not isinstance(name, str) or not name:
+            refuse("name", name, "text")
+        self._info.name = name
 
     @property
     def dims(self) -> Dims | None:
@@ -74,7 +78,7 @@ class Tensor:
         if info.dims is None or info.format is None:
             message = f"{info} has no dims or type yet: a view needs them"
             raise NnefError.of("openvx/view", message, hint="give dims and data_type")
-        start, end = checked_dims(view_start, 0), checked_dims(view_end)
+        start, end = checked_dims(view_start, "view_start", 0), checked_dims(view_end, "view_end")
         fits = len(start) == len(end) == len(info.dims) and all(
             0 <= a < b <= n for a, b, n in zip(start, end, info.dims, strict=True)
         )
@@ -99,7 +103,7 @@ class Tensor:
         layout, target = self._layout(), self._memory()
         try:
             source: Array = np.asarray(array)
-        except (TypeError, ValueError) as error:
+        except Exception as error:  # what `__array__` of the value raises
             message = f"{self._info}: the value is no array: {error}"
             raise NnefError.of("openvx/array", message) from None
         if source.dtype != target.dtype or source.shape != target.shape:
@@ -109,12 +113,12 @@ class Tensor:
                 f"this one is {source.dtype}{list(source.shape)}"
             )
             raise NnefError.of("openvx/array", message, hint=hint)
-        self._shared.changed(self._info.root)
         np.copyto(target, source)
+        self._info.root.version += 1
 
     def copy_to(self) -> Array:
         """A copy of the items, with reversed dims."""
-        return self._memory().copy()
+        return array_memory.copy(self._memory(), f"a copy of {self._info}")
 
     def _layout(self) -> Layout:
         info = self._info
@@ -129,4 +133,7 @@ class Tensor:
         return memory_of(self._info)
 
     def __repr__(self) -> str:
-        return f"<Tensor {self._info}: {self.dims}>"
+        dims = "" if self.dims is None else str(list(self.dims))
+        format = "" if self._info.format is None else str(self._info.format)
+        virtual = "virtual " if self.is_virtual else ""
+        return f"<Tensor {self._info}: {virtual}{format}{dims}>"

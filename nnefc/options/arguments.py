@@ -78,7 +78,7 @@ def check_dialect(dialect: object) -> Dialect:
 def check_flags(**flags: object) -> None:
     """Raise NnefError `input/argument` for values other than True and False."""
     problems = [
-        Diagnostic("input/argument", f"{name} = {_abbreviated(value)}: must be True or False")
+        Diagnostic("input/argument", f"{name} = {abbreviated(value)}: must be True or False")
         for name, value in flags.items()
         if not _is_bool(value)
     ]
@@ -218,11 +218,15 @@ def _extents(shape: object) -> tuple[int, ...] | None:
 def _wrong(name: str, value: object, expected: str, example: str) -> Diagnostic:
     return Diagnostic(
         "input/argument",
-        f"{name} = {_abbreviated(value)}: expected {expected}",
+        f"{name} = {abbreviated(value)}: expected {expected}",
         hint=f"for example {example}",
     )
 
 
-def _abbreviated(value: object) -> str:
-    text = repr(value)
+def abbreviated(value: object) -> str:
+    """`repr(value)` in one line of at most 80 characters."""
+    try:
+        text = " ".join(repr(value).split())
+    except ValueError:  # Python does not convert integers of more than 4300 digits
+        text = f"<{type(value).__name__}>"
     return f"{text[:80]}…" if len(text) > 80 else text

@@ -16,14 +16,15 @@ from nnefc.frontends.openvx.enumerations import (
 class ConvolutionParams:
     """`vx_nn_convolution_params_t`.
 
+    `overflow_policy` and `rounding_policy` must be given: the standard has no default.
     `padding_x`, `padding_y`: items added at each side.  `dilation_x`, `dilation_y`: zeros between
     two items of the kernel.
     """
 
     padding_x: int = 0
     padding_y: int = 0
-    overflow_policy: ConvertPolicy
-    rounding_policy: RoundPolicy
+    overflow_policy: ConvertPolicy | None = None
+    rounding_policy: RoundPolicy | None = None
     down_scale_size_rounding: DownScaleSizeRounding = DownScaleSizeRounding.FLOOR
     dilation_x: int = 0
     dilation_y: int = 0
@@ -33,14 +34,15 @@ class ConvolutionParams:
 class DeconvolutionParams:
     """`vx_nn_deconvolution_params_t`.
 
+    `overflow_policy` and `rounding_policy` must be given: the standard has no default.
     `padding_x`, `padding_y`: items removed from each side of the result.  `a_x`, `a_y`: items added
     to its end, fewer than the upscale.
     """
 
     padding_x: int = 0
     padding_y: int = 0
-    overflow_policy: ConvertPolicy
-    rounding_policy: RoundPolicy
+    overflow_policy: ConvertPolicy | None = None
+    rounding_policy: RoundPolicy | None = None
     a_x: int = 0
     a_y: int = 0
 

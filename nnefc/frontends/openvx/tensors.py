@@ -58,7 +58,8 @@ class TensorInfo:
     """A tensor, or a view: a region of its root.
 
     `dims` and `format` are None where a virtual tensor leaves them to the layer that writes it.
-    `data` is the memory of a root, which views share; None if it has none.
+    `data` is the memory of a root, which views share; None if it has none.  `version` counts how
+    often it was written.
     """
 
     name: str
@@ -68,6 +69,7 @@ class TensorInfo:
     parent: TensorInfo | None = None
     start: Dims = ()
     data: Array | None = None
+    version: int = 0
 
     @property
     def root(self) -> TensorInfo:

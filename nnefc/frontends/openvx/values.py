@@ -29,6 +29,10 @@ class Call(NamedTuple):
         """A parameter that is no tensor."""
         return self.layer.values[parameter]
 
+    def real(self, parameter: str) -> float:
+        """A parameter that is a real number."""
+        return float(self.layer.values[parameter])
+
     @property
     def dims(self) -> dict[str, Dims]:
         """The dims of all tensors."""

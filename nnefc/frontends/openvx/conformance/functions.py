@@ -22,7 +22,7 @@ def activation(call: Call) -> Operand:
     x = make.cast(call.operands["inputs"], DType.FLOAT64)
     if function == ActivationFunction.LOGISTIC:
         x = make("neg", x)
-    y = FORMULAS[function](make, x, call.value("a"), call.value("b"))
+    y = FORMULAS[function](make, x, call.real("a"), call.real("b"))
     return make.cast(y, DTYPES[call.format.type])
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import IntEnum
-from typing import Any
+from typing import Any, Final
+
+import numpy as np
 
 from nnefc.frontends.openvx.enumerations import (
     ConvertPolicy,
@@ -15,7 +17,12 @@ from nnefc.frontends.openvx.layers import Layer
 from nnefc.frontends.openvx.node_order import place
 from nnefc.frontends.openvx.tensors import LAYER_FORMATS, Dims, Format, Layout, TensorInfo
 from nnefc.frontends.openvx.windows import smallest_skip
+from nnefc.options.arguments import abbreviated
 from nnefc.support.errors import Diagnostics
+
+MOST_ITEMS: Final = 1 << 24
+"""Padding, dilation and sizes of windows are at most this long."""
+LARGEST_FLOAT32: Final = float(np.finfo(np.float32).max)
 
 
 class LayerCheck:
@@ -120,13 +127,12 @@ class LayerCheck:
         """A parameter that is no tensor."""
         return self.layer.values[parameter]
 
-    def whole(self, parameter: str, least: int, most: int | None = None) -> int | None:
-        """A parameter that must be a whole number of at least `least`."""
+    def whole(self, parameter: str, least: int, most: int = MOST_ITEMS) -> int | None:
+        """A parameter that must be a whole number from `least` to `most`."""
         value = self.value(parameter)
         is_whole = isinstance(value, int) and not isinstance(value, bool | IntEnum)
-        bounds = f"at least {least}" if most is None else f"from {least} to {most}"
-        ok = is_whole and value >= least and (most is None or value <= most)
-        message = f"{parameter} = {value!r}: expected a whole number {bounds}"
+        ok = is_whole and least <= value <= most
+        message = f"{self._valued(parameter)}: expected a whole number from {least} to {most}"
         return value if self.require(ok, "openvx/parameter", parameter, message) else None
 
     def wholes(self, *parameters: str, least: int = 0) -> list[int] | None:
@@ -138,20 +144,22 @@ class LayerCheck:
     def real(self, parameter: str, *, may_be_zero: bool) -> None:
         """Require a positive, finite number."""
         value = self.value(parameter)
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        ok = is_number and 0 <= value < float("inf") and (may_be_zero or value > 0)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool | IntEnum)
+        ok = is_number and 0 <= value <= LARGEST_FLOAT32 and (may_be_zero or value > 0)
         adjective = "finite number of at least 0" if may_be_zero else "positive, finite number"
-        self.require(
-            ok, "openvx/parameter", parameter, f"{parameter} = {value!r}: expected a {adjective}"
-        )
+        message = f"{self._valued(parameter)}: expected a {adjective} that fits in FLOAT32"
+        self.require(ok, "openvx/parameter", parameter, message)
 
     def enumerator(self, parameter: str, enumeration: type[IntEnum]) -> Any:
         """A parameter that must be of an enumeration; None if it is not."""
         value = self.value(parameter)
         names = ", ".join(each.name for each in enumeration)
-        message = f"{parameter} = {value!r}: expected one of {enumeration.__name__}: {names}"
+        message = f"{self._valued(parameter)}: expected one of {enumeration.__name__}: {names}"
         ok = isinstance(value, enumeration)
         return value if self.require(ok, "openvx/parameter", parameter, message) else None
+
+    def _valued(self, parameter: str) -> str:
+        return f"{parameter} = {abbreviated(self.value(parameter))}"
 
     def policies(self) -> None:
         """Check the overflow and the rounding policy."""

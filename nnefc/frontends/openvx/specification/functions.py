@@ -32,7 +32,7 @@ FORMULAS: Final[Mapping[ActivationFunction, Formula]] = {
 def activation(call: Call) -> Operand:
     """An element-wise function; the square root of a negative item is 0 as an integer."""
     formula = FORMULAS[call.value("function")]
-    return by_reals(call, lambda x: formula(call.make, x, call.value("a"), call.value("b")))
+    return by_reals(call, lambda x: formula(call.make, x, call.real("a"), call.real("b")))
 
 
 def softmax(call: Call) -> Operand:
@@ -52,7 +52,7 @@ def normalization(call: Call) -> Operand:
     is_same_map = call.value("type") == NormalizationType.SAME_MAP
     spans = {rank - 1: size, rank - 2: size} if is_same_map else {rank - 3: size}
     window = tuple(spans.get(i, 1) for i in range(rank))
-    alpha, beta = call.value("alpha"), call.value("beta")
+    alpha, beta = call.real("alpha"), call.real("beta")
     return by_reals(
         call,
         lambda x: call.make(
