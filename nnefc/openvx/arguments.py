@@ -22,16 +22,21 @@ MAX_EXTENT: Final = 1 << 63
 
 def checked_dims(dims: object, parameter: str = "dims", least: int = 1) -> Dims:
     """Dims as a tuple of whole numbers; raises NnefError."""
-    listed: object = cast(Array, dims).tolist() if isinstance(dims, np.ndarray) else dims
+    listed, text = _listed(dims), abbreviated(dims)
     is_listed = isinstance(listed, Sequence) and not isinstance(listed, str | bytes | bytearray)
     extents = [as_integer(each) for each in cast(Sequence[object], listed)] if is_listed else None
     if extents is None or not 1 <= len(extents) <= MAX_RANK:
-        message = f"{parameter} = {abbreviated(dims)}: expected 1 to {MAX_RANK} extents"
+        message = f"{parameter} = {text}: expected 1 to {MAX_RANK} extents"
         raise NnefError.of("openvx/rank", message)
     if any(each is None or not least <= each < MAX_EXTENT for each in extents):
-        message = f"{parameter} = {abbreviated(dims)}: expected whole numbers of at least {least}"
+        message = f"{parameter} = {text}: expected whole numbers of at least {least}"
         raise NnefError.of("openvx/size", message)
     return tuple(each for each in extents if each is not None)
+
+
+def _listed(dims: object) -> object:
+    """Items of an array as a list."""
+    return cast(Array, dims).tolist() if isinstance(dims, np.ndarray) else dims
 
 
 def checked_format(data_type: object, fixed_point_position: object) -> Format:
@@ -54,7 +59,7 @@ def checked_format(data_type: object, fixed_point_position: object) -> Format:
 def plain_number(value: object) -> object:
     """A number of NumPy as Python's; other values, and numbers that would change, as they are."""
     if not isinstance(value, np.integer | np.floating):
-        return cast(object, value)
+        return value
     number: int | float = cast(Any, value).item()
     exact = float(number) if isinstance(value, np.floating) else number
     return exact if exact == number else number
