@@ -1,0 +1,1 @@
+"""Programs of `torch.export`: their form as plain data, and `.pt2` archives."""

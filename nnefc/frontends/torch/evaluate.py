@@ -1,0 +1,156 @@
+"""Evaluation of nodes: they append operations to a graph, or compute known tensors and numbers.
+
+Nodes run in order.  One with an error is reported and its value is `BROKEN`; nodes that take
+`BROKEN` values report nothing more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from nnefc.formats.pt2.program import Argument, Body, ItemType, Node, Program, Ref
+from nnefc.formats.pt2.program import Graph as NodeGraph
+from nnefc.frontends.common.budget import Budget, Exhausted
+from nnefc.frontends.common.graph_states import GraphStates
+from nnefc.frontends.common.graph_variables import VariableNames, variable_value
+from nnefc.frontends.common.op_builder import MAX_FOLDED_ITEMS, OpBuilder
+from nnefc.frontends.common.values import Array, KnownTensor, Operand, OperatorError
+from nnefc.frontends.torch.item_types import item_type
+from nnefc.frontends.torch.registry import bind, find
+from nnefc.ir import Graph, Location, Value
+from nnefc.support.errors import Diagnostic, Diagnostics, NnefError, Place
+
+MAX_KNOWN_REALS: Final = 64
+"""Items up to which a real array is a known tensor."""
+
+
+class _Broken:
+    """The value of a node with an error."""
+
+
+BROKEN: Final = _Broken()
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """What the evaluators of all bodies share while one graph is built."""
+
+    program: Program
+    arrays: Mapping[str, Array]
+    graph: Graph
+    """The main graph, which has all weights."""
+    names: VariableNames
+    budget: Budget
+    states: GraphStates
+    taken: dict[str, int] = field(default_factory=dict[str, int])
+    """The uses of names of tensors."""
+
+
+class GraphEvaluator:
+    """Evaluates nodes; their operations are appended to one graph.
+
+    Operators find it as `make.evaluator`.
+    """
+
+    def __init__(self, build: Build, graph: Graph, diagnostics: Diagnostics) -> None:
+        self.build = build
+        self.diagnostics = diagnostics
+        self.make = OpBuilder(graph, build.budget)
+        self.make.evaluator = self
+        self.values: dict[str, Any] = {}
+        """By name: tensors, numbers, tuples of these, None."""
+
+    def free_name(self, name: str) -> str:
+        """`name`, with a number appended if a tensor has that name already."""
+        taken = self.build.taken
+        count = taken[name] = taken.get(name, 0) + 1
+        return name if count == 1 else self.free_name(f"{name}_{count}")
+
+    def run(self, nodes: Sequence[Node]) -> None:
+        """Evaluate nodes in order; raises Exhausted with the place of the node."""
+        for node in nodes:
+            try:
+                self.values[node.name] = self._evaluated(node)
+            except OperatorError as wrong:
+                self.report(wrong, node)
+                self.values[node.name] = BROKEN
+            except NnefError as error:
+                for each in error.errors:
+                    self.diagnostics.add(each._replace(place=self._place(node)))
+                self.values[node.name] = BROKEN
+            except Exhausted as exhausted:
+                exhausted.place = exhausted.place or self._place(node)
+                raise
+
+    def results(self, graph: NodeGraph) -> list[Any]:
+        """The values of the outputs of a graph that has run."""
+        return [self.resolved(each) for each in graph.outputs]
+
+    def resolved(self, argument: Argument) -> Any:
+        """The value of an argument: `Ref`s are replaced, bodies stay."""
+        if isinstance(argument, Ref):
+            return self.values[argument.name]
+        if isinstance(argument, ItemType):
+            return item_type(argument.name)
+        if isinstance(argument, Body):
+            return self.build.program.bodies[argument.name]
+        if isinstance(argument, tuple):
+            return tuple(map(self.resolved, argument))
+        return argument
+
+    def _evaluated(self, node: Node) -> Any:
+        given = {name: self.resolved(each) for name, each in node.arguments.items()}
+        if any(map(_is_broken, given.values())):
+            return BROKEN
+        function = find(node.target)
+        if function is None:
+            raise OperatorError("torch/operator", "nnefc does not have this operator")
+        place = self._place(node)
+        with self.make.at(Location(place)):
+            result = function.function(self.make, **bind(function, given, node))
+        return self._typed(result, node)
+
+    def _typed(self, result: Any, node: Node) -> Any:
+        """A result whose tensors have the item types that the program states, and names."""
+        if isinstance(result, tuple):
+            several: tuple[Any, ...] = result  # pyright: ignore[reportUnknownVariableType]
+            dtypes = (*node.dtypes, *[None] * (len(several) - len(node.dtypes)))
+            return tuple(self._tensor(*pair, node) for pair in zip(several, dtypes))
+        return self._tensor(result, node.dtypes[0] if node.dtypes else None, node)
+
+    def _tensor(self, x: Any, dtype: str | None, node: Node) -> Any:
+        if not isinstance(x, Value | KnownTensor):
+            return x
+        x = self.make.cast(x, item_type(dtype)) if dtype is not None else x
+        if isinstance(x, Value) and not x.name:
+            x.name = self.free_name(node.name)
+        return x
+
+    def array(self, label: str, name: str) -> Operand:
+        """An array of the program: a known tensor if it is small, otherwise a variable."""
+        array = self.build.arrays[label]
+        dtype = item_type(array.dtype.name)
+        is_small = array.size <= (MAX_KNOWN_REALS if dtype.is_float else MAX_FOLDED_ITEMS)
+        if not array.size or (is_small and (not dtype.is_float or array.ndim < 2)):
+            return KnownTensor(array, dtype, name=name if dtype.is_float else "")
+        graph, names = self.build.graph, self.build.names
+        value = variable_value(self.make, graph, names, label, array, dtype)
+        value.name = value.name or self.free_name(name)
+        return value
+
+    def _place(self, node: Node) -> Place:
+        return node.place or Place(self.build.program.file)
+
+    def report(self, wrong: OperatorError, node: Node) -> None:
+        """Report an error of a node."""
+        message = f"{node}: {wrong.message}"
+        place = self._place(node)
+        self.diagnostics.add(Diagnostic(wrong.rule, message, place, "error", (), wrong.hint))
+
+
+def _is_broken(value: Any) -> bool:
+    if isinstance(value, tuple):
+        return any(map(_is_broken, value))  # pyright: ignore[reportUnknownArgumentType]
+    return value is BROKEN

@@ -1,0 +1,1 @@
+"""The operators, by kind; each module registers functions under ATen's names."""

@@ -1,0 +1,48 @@
+"""The signature of a program: user inputs, with symbols in their shapes and ranges of these."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from nnefc.formats.pt2.program import Input, InputKind, Program
+from nnefc.frontends.common.signature import Assertion, Signature, SymbolicInput
+from nnefc.frontends.torch.item_types import DTYPES
+from nnefc.ir import DType
+from nnefc.support.errors import Place
+from nnefc.syntax import ast
+from nnefc.syntax.parser import parse_expression
+
+
+def user_inputs(program: Program) -> list[Input]:
+    """The inputs whose tensors are given in a call."""
+    return [each for each in program.inputs if each.kind is InputKind.USER]
+
+
+def signature_of(program: Program, shapes: Mapping[str, Sequence[int]]) -> Signature:
+    """The signature; `shapes` replace those of inputs."""
+    place = Place(program.file)
+    inputs: list[SymbolicInput] = []
+    for each in user_inputs(program):
+        chosen = shapes.get(each.label)
+        extents = (
+            tuple(map(parse_expression, each.extents))
+            if chosen is None
+            else tuple(ast.Literal_(0, extent) for extent in chosen)
+        )
+        dtype = DTYPES.get(each.dtype, DType.FLOAT32)
+        inputs.append(SymbolicInput(each.label, place, extents, dtype))
+    known = Signature(tuple(inputs)).free_symbols
+    return Signature(tuple(inputs), (), tuple(_assertions(program, known, place)))
+
+
+def _assertions(program: Program, symbols: Sequence[str], place: Place) -> list[Assertion]:
+    """The ranges of symbols as conditions."""
+    found: list[Assertion] = []
+    for name, allowed in program.ranges.items():
+        if name not in symbols:
+            continue
+        if allowed.least > 1:
+            found.append(Assertion(f"{name} >= {allowed.least}", place))
+        if allowed.most is not None:
+            found.append(Assertion(f"{name} <= {allowed.most}", place))
+    return found

@@ -1,0 +1,118 @@
+"""Programs of PyTorch as graph sources: one program, graphs for any input shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from nnefc.formats.pt2.program import Program
+from nnefc.formats.source_files import SourceFiles
+from nnefc.frontends.common.bind_symbols import bind, evaluated_shapes
+from nnefc.frontends.common.graph_names import output_names
+from nnefc.frontends.common.graph_source import DeclaredOutput
+from nnefc.frontends.common.graph_states import GraphStates
+from nnefc.frontends.common.graph_variables import VariableNames
+from nnefc.frontends.common.symbolic_source import SymbolicSource
+from nnefc.frontends.common.values import Array
+from nnefc.frontends.torch.build_graph import build_graph
+from nnefc.frontends.torch.check_operators import check_operators
+from nnefc.frontends.torch.signature import signature_of, user_inputs
+from nnefc.ir import Graph
+from nnefc.support.errors import Diagnostics, NnefError, Place
+from nnefc.support.limits import Limits
+
+
+class TorchSource(SymbolicSource):
+    """A program and its arrays; implements `GraphSource`."""
+
+    def __init__(
+        self,
+        program: Program,
+        arrays: Mapping[str, Array],
+        limits: Limits,
+        shapes: Mapping[str, Sequence[int]] | None = None,
+        given: Mapping[str, int] | None = None,
+    ) -> None:
+        """`arrays`: parameters, buffers and constants by label; `given`: values of symbols."""
+        self.program = program
+        self.limits = limits
+        self._arrays = arrays
+        self._shapes = {name: tuple(shape) for name, shape in (shapes or {}).items()}
+        self._names = VariableNames()
+        inputs = [each.label for each in user_inputs(program)]
+        super().__init__(signature_of(program, self._shapes), inputs, given)
+        self.name = program.name
+        self.outputs = output_names(each.label for each in program.outputs if not each.is_state)
+
+    def with_symbols(self, values: Mapping[str, int]) -> TorchSource:
+        """A source of the same program, in which exactly these symbols are `given`."""
+        return TorchSource(self.program, self._arrays, self.limits, self._shapes, values)
+
+    @property
+    def growing_axes(self) -> Mapping[str, int]:
+        """Empty: states have fixed shapes."""
+        return {}
+
+    def read_weights(self) -> None:
+        """Nothing: arrays are known."""
+
+    def arrays(self) -> Iterable[Array]:
+        """The parameters, buffers and constants, which all graphs share."""
+        return self._arrays.values()
+
+    def files(self) -> SourceFiles:
+        """Raises NnefError: programs are not stored yet."""
+        message = "a program of PyTorch with symbols in its shapes cannot be saved"
+        raise NnefError.of("torch/unsupported", message, Place(self.program.file))
+
+    def declared_outputs(self) -> list[DeclaredOutput]:
+        """Empty: the operators tell the types of results."""
+        return []
+
+    def check_nodes(self, shapes: Mapping[str, Sequence[int]], diagnostics: Diagnostics) -> None:
+        """Raise NnefError with all operators that nnefc does not have."""
+        del shapes
+        check_operators(self.program, diagnostics)
+        diagnostics.raise_errors()
+
+    def description(self) -> dict[str, Any]:
+        """The operators and the symbols."""
+        return {
+            "dialect": "torch",
+            "operators": sorted({each.target for each in self.program.nodes()}),
+            "symbols": self.signature.all_symbols,
+        }
+
+    def graph(
+        self,
+        shapes: Mapping[str, Sequence[int]],
+        diagnostics: Diagnostics | None = None,
+        *,
+        states: Mapping[str, Sequence[int]] | None = None,
+        lifted: Mapping[str, int] | None = None,
+        in_place: bool = True,
+        capacity: int | None = None,
+    ) -> Graph:
+        """The graph for input `shapes` by name; raises NnefError with all errors.
+
+        `lifted`: values of the symbols, which may be symbolic (`nnefc.symbolic.integers`).
+        """
+        diagnostics = diagnostics or Diagnostics(limit=self.limits.errors)
+        self.require_inputs(shapes)
+        self.check_nodes(shapes, diagnostics)
+        values = bind(self.signature, shapes, self.given)
+        if lifted is not None:
+            values = {**self.given, **lifted}
+            shapes = evaluated_shapes(self.signature, shapes, values)
+        chosen = {**self.determined(values), **shapes}
+        return build_graph(
+            self.program,
+            self._arrays,
+            chosen,
+            values,
+            self.outputs,
+            self.limits,
+            self._names,
+            GraphStates(states or {}, capacity),
+            diagnostics,
+        )

@@ -1,0 +1,52 @@
+"""Which composite operators stay whole when PyTorch decomposes a program into Core ATen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from torch.export import ExportedProgram
+
+KEPT: Final = (
+    *("linear", "matmul", "einsum", "conv1d", "conv2d", "conv3d", "conv_transpose1d"),
+    *("conv_transpose2d.input", "conv_transpose3d.input", "batch_norm", "layer_norm"),
+    *("group_norm", "instance_norm", "rms_norm", "scaled_dot_product_attention"),
+    *("lstm.input", "gru.input", "rnn_tanh.input", "rnn_relu.input"),
+    *("lstm.data", "gru.data", "rnn_tanh.data", "rnn_relu.data"),
+    *("upsample_nearest1d.vec", "upsample_nearest2d.vec", "upsample_nearest3d.vec"),
+    *("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d"),
+    *("_upsample_nearest_exact1d", "_upsample_nearest_exact2d", "_upsample_nearest_exact3d"),
+    *("_upsample_nearest_exact1d.vec", "_upsample_nearest_exact2d.vec"),
+    *("_upsample_nearest_exact3d.vec", "upsample_linear1d.vec", "upsample_linear1d"),
+    *("upsample_bilinear2d.vec", "upsample_bilinear2d", "_upsample_bilinear2d_aa.vec"),
+    *("_upsample_bilinear2d_aa", "upsample_trilinear3d.vec", "upsample_trilinear3d"),
+    *("upsample_bicubic2d.vec", "upsample_bicubic2d", "_upsample_bicubic2d_aa.vec"),
+    *("_upsample_bicubic2d_aa", "grid_sampler", "grid_sampler_2d", "grid_sampler_3d"),
+    *("pixel_shuffle", "pixel_unshuffle", "channel_shuffle", "native_channel_shuffle"),
+    *("gelu", "silu", "hardswish", "hardsigmoid", "hardtanh", "leaky_relu", "elu", "selu"),
+    *("softplus", "mish", "prelu", "relu6", "log_sigmoid", "glu", "softmax.int", "log_softmax.int"),
+    *("embedding_bag.padding_idx", "_embedding_bag", "avg_pool1d", "max_pool1d", "max_pool2d"),
+    *("adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "max_pool3d"),
+    *("adaptive_max_pool2d", "adaptive_max_pool3d", "reflection_pad1d", "reflection_pad2d"),
+    *("reflection_pad3d", "replication_pad1d", "replication_pad2d", "replication_pad3d"),
+    *("repeat_interleave.Tensor", "repeat_interleave.self_int", "tril", "triu", "unfold"),
+    *("im2col", "col2im", "addmm", "baddbmm", "addcmul", "addcdiv", "lerp.Scalar", "lerp.Tensor"),
+)
+"""Overloads of ATen, `.default` where none is named: a pass or a kernel exists for them."""
+
+
+def decomposed(program: ExportedProgram) -> ExportedProgram:
+    """A functional program in Core ATen and the operators of `KEPT`."""
+    import torch
+
+    kept = {_overload(name) for name in KEPT}
+    table: Any = torch.export.default_decompositions()
+    for overload in list(table):
+        if str(overload) in kept:
+            del table[overload]
+    exported: Any = program
+    return exported.run_decompositions(table)
+
+
+def _overload(name: str) -> str:
+    return f"aten.{name}" if "." in name else f"aten.{name}.default"

@@ -1,0 +1,253 @@
+"""Read programs of PyTorch as plain data (`nnefc.formats.pt2.program`)."""
+
+from __future__ import annotations
+
+import operator
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from nnefc.formats.pt2.program import (
+    Argument,
+    Body,
+    Graph,
+    Input,
+    InputKind,
+    ItemType,
+    Node,
+    Output,
+    Program,
+    Range,
+    Ref,
+)
+from nnefc.ir import DType
+from nnefc.support.errors import NnefError, Place
+
+if TYPE_CHECKING:
+    import torch
+    from torch import fx
+    from torch.export import ExportedProgram
+
+Array = np.ndarray[Any, Any]
+
+_FRAME: Final = re.compile(r'File "([^"]+)", line (\d+)')
+_FILE: Final = "the module"
+"""The name of programs in messages without a line."""
+
+
+def read_exported(program: ExportedProgram) -> tuple[Program, dict[str, Array]]:
+    """A functional program, and its arrays by label; these share memory with the module.
+
+    Raises NnefError `torch/unsupported` for inputs that are objects.
+    """
+    reader = _Reader(program.graph_module)
+    signature = program.graph_signature
+    tensors: dict[str, Any] = {**program.constants, **program.state_dict}
+    changed = {*signature.buffers_to_mutate.values()}
+    placeholders = {each.name: each for each in program.graph.nodes if each.op == "placeholder"}
+    inputs: list[Input] = []
+    for spec in signature.input_specs:
+        node = placeholders[spec.arg.name]
+        if spec.kind.name == "USER_INPUT":
+            inputs += reader.user_input(node)
+            continue
+        if spec.kind.name not in ("PARAMETER", "BUFFER", "CONSTANT_TENSOR"):
+            message = f"the input '{node.name}' of kind {spec.kind.name} is no tensor"
+            raise NnefError.of("torch/unsupported", message, Place(_FILE))
+        label = str(spec.target)
+        kind = InputKind.STATE if label in changed else InputKind.ARRAY
+        reader.arrays[label] = array_of(tensors[label])
+        inputs.append(reader.input(node, kind, label))
+    graph = reader.graph(program.graph)
+    outputs = [
+        _output(i, spec, value)
+        for i, (spec, value) in enumerate(zip(signature.output_specs, graph.outputs, strict=True))
+    ]
+    exported: Any = program
+    constraints = exported.range_constraints.items()
+    ranges = {str(symbol): _range(each) for symbol, each in constraints}
+    every = (*inputs, *reader.attributes)
+    read = Program("graph", _FILE, graph, every, tuple(outputs), reader.bodies, ranges)
+    return read, reader.arrays
+
+
+def _output(index: int, spec: Any, value: Argument) -> Output:
+    """A result of a program."""
+    if spec.kind.name == "USER_OUTPUT":
+        return Output(value, f"output_{index}" if not isinstance(value, Ref) else value.name)
+    if spec.kind.name == "BUFFER_MUTATION":
+        return Output(value, str(spec.target), is_state=True)
+    message = f"the module changes its input '{spec.target}' in place"
+    raise NnefError.of("torch/unsupported", message, Place(_FILE))
+
+
+def _range(allowed: Any) -> Range:
+    """The range of a symbol; bounds beyond int64 are none."""
+    least, most = (int(x) if abs(x) < 1 << 62 else None for x in (allowed.lower, allowed.upper))
+    return Range(least or 0, most)
+
+
+def array_of(x: torch.Tensor) -> Array:
+    """The items of a tensor, a view of its memory where it is contiguous."""
+    import torch
+
+    x = x.detach()
+    if x.is_sparse or x.is_quantized or x.is_complex() or x.device.type != "cpu":
+        what = "complex" if x.is_complex() else f"on {x.device}" if x.device.type != "cpu" else ""
+        message = f"a tensor of the module is {what or 'sparse or quantized'}"
+        raise NnefError.of("torch/unsupported", message, Place(_FILE))
+    if x.dtype is torch.bfloat16:
+        return x.contiguous().view(torch.uint16).numpy().view(DType.BFLOAT16.numpy)
+    return x.contiguous().numpy()
+
+
+def type_name(dtype: Any) -> str:
+    """The name of an item type, `float32`."""
+    return str(dtype).removeprefix("torch.")
+
+
+class _Reader:
+    """Reads the nodes of a graph module and of the bodies in it."""
+
+    def __init__(self, module: fx.GraphModule) -> None:
+        self._module = module
+        self.bodies: dict[str, Graph] = {}
+        self.arrays: dict[str, Array] = {}
+        self.attributes: list[Input] = []
+        """The tensors that are attributes of graph modules."""
+        self._constants: dict[str, Argument] = {}
+        """The values of inputs that are constants, and of attributes."""
+
+    def user_input(self, node: fx.Node) -> list[Input]:
+        """A tensor or a symbol of a call; nothing for a constant, whose value is noted."""
+        import torch
+
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor):
+            return [self.input(node, InputKind.USER, node.name)]
+        if isinstance(value, torch.SymInt):
+            extents = (_expression(value),)
+            return [Input(node.name, InputKind.NUMBER, node.name, "int64", extents)]
+        self._constants[node.name] = value
+        return []
+
+    def input(self, node: fx.Node, kind: InputKind, label: str) -> Input:
+        """An input that is a tensor."""
+        value: torch.Tensor = node.meta["val"]
+        extents = tuple(map(_expression, value.shape))
+        return Input(node.name, kind, label, type_name(value.dtype), extents)
+
+    def graph(self, graph: fx.Graph, module: fx.GraphModule | None = None) -> Graph:
+        """The nodes of a graph; bodies and constants are noted."""
+        module = module or self._module
+        inputs: list[str] = []
+        nodes: list[Node] = []
+        outputs: tuple[Argument, ...] = ()
+        for each in graph.nodes:
+            match each.op:
+                case "placeholder":
+                    inputs.append(each.name)
+                case "get_attr":
+                    self._attribute(each, module)
+                case "call_function":
+                    nodes.append(self._node(each))
+                case "output":
+                    found = self._argument(each.args[0])
+                    outputs = found if isinstance(found, tuple) else (found,)
+                case _:
+                    message = f"a node '{each.op}' is no part of exported programs"
+                    raise NnefError.of("torch/unsupported", message, Place(_FILE))
+        return Graph(tuple(inputs), tuple(nodes), outputs)
+
+    def _attribute(self, node: fx.Node, module: fx.GraphModule) -> None:
+        """Note a body or a constant tensor of a graph module."""
+        value: Any = operator.attrgetter(str(node.target))(module)
+        if hasattr(value, "graph"):
+            name = f"{node.name}_{len(self.bodies)}"
+            self._constants[node.name] = Body(name)
+            self.bodies[name] = self.graph(value.graph, value)
+            return
+        label = str(node.target)
+        self.arrays[label] = array_of(value)
+        extents = tuple(map(str, value.shape))
+        dtype = type_name(value.dtype)
+        self.attributes.append(Input(node.name, InputKind.ARRAY, label, dtype, extents))
+
+    def _node(self, node: fx.Node) -> Node:
+        target: Any = node.target
+        schema = getattr(target, "_schema", None)
+        names = [each.name for each in schema.arguments] if schema else []
+        arguments = {
+            names[i] if i < len(names) else str(i): self._argument(each)
+            for i, each in enumerate(node.args)
+        }
+        arguments.update((name, self._argument(each)) for name, each in node.kwargs.items())
+        dtypes = _dtypes(node.meta.get("val"))
+        return Node(node.name, target_name(target), arguments, dtypes, _place(node), _path(node))
+
+    def _argument(self, value: Any) -> Argument:
+        import torch
+        from torch import fx
+
+        if isinstance(value, fx.Node):
+            known = self._constants.get(value.name, self)
+            return Ref(value.name) if known is self else known  # pyright: ignore[reportReturnType]
+        if isinstance(value, list | tuple):
+            return tuple(map(self._argument, value))  # pyright: ignore[reportUnknownArgumentType]
+        if isinstance(value, torch.dtype):
+            return ItemType(type_name(value))
+        if isinstance(value, torch.layout | torch.device | torch.memory_format):
+            return str(value)
+        if value is None or isinstance(value, bool | int | float | complex | str):
+            return value
+        message = f"an argument of type {type(value).__name__} is not supported"
+        raise NnefError.of("torch/unsupported", message, Place(_FILE))
+
+
+def _path(node: fx.Node) -> str:
+    """The path of the module that called a node; "" for the root."""
+    stack: dict[str, tuple[str, Any]] = node.meta.get("nn_module_stack") or {}
+    path = next(reversed(stack.values()))[0] if stack else ""
+    path = path.removeprefix("L['self'].")
+    return "" if path.startswith(("_empty_nn_module", "L[")) else path
+
+
+def target_name(target: Any) -> str:
+    """The name of an operator: `aten.add.Tensor`, `operator.mul`, `higher_order.cond`."""
+    from torch._ops import HigherOrderOperator, OpOverload
+
+    if isinstance(target, OpOverload):
+        return str(target)  # pyright: ignore[reportUnknownArgumentType]
+    if isinstance(target, HigherOrderOperator):
+        return f"higher_order.{target.name()}"
+    module = str(getattr(target, "__module__", "")).removeprefix("_")
+    return f"{module}.{target.__name__}"
+
+
+def _dtypes(value: Any) -> tuple[str | None, ...]:
+    """The item types of the results of a node."""
+    import torch
+
+    several: list[Any] = [*value] if isinstance(value, list | tuple) else [value]
+    return tuple(type_name(x.dtype) if isinstance(x, torch.Tensor) else None for x in several)
+
+
+def _expression(extent: Any) -> str:
+    """An extent as text: a number, or an expression of symbols."""
+    text = str(extent)
+    return text if text.isdecimal() else text.replace("//", "/")
+
+
+def _place(node: fx.Node) -> Place | None:
+    """The innermost line of the stack outside of PyTorch that called a node."""
+    import torch
+
+    frames = _FRAME.findall(node.meta.get("stack_trace") or node.stack_trace or "")
+    own = str(Path(torch.__file__).parent)
+    outside = [each for each in frames if not each[0].startswith(own)]
+    if not outside:
+        return None
+    file, line = outside[-1]
+    return Place(file, int(line), 1)
