@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from nnefc.formats.pt2.program import InputKind, Program
+from nnefc.frontends.torch.program import InputKind, Program
 from nnefc.options.compile_config import CompileConfig
 from nnefc.options.import_config import ImportConfig
 from nnefc.pytorch.decompositions import decomposed

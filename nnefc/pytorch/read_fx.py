@@ -1,4 +1,4 @@
-"""Read programs of PyTorch as plain data (`nnefc.formats.pt2.program`)."""
+"""Read programs of PyTorch as plain data (`nnefc.frontends.torch.program`)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from nnefc.formats.pt2.program import (
+from nnefc.frontends.torch.program import (
     Argument,
     Body,
     Graph,

@@ -51,10 +51,9 @@ class Diagnostic(NamedTuple):
 
     `rule` is a short stable name, `family/detail`; families are container, syntax, version,
     extension, definition, invocation, type, identifier, argument, operator, tract, onnx, tflite,
-    openvx, custom, quantization, data, flatten, input, artifact, limit and internal.
-    `docs/errors.md`
-    lists all rules.  `message` names the offending values, `hint` suggests a correction.  `chain`
-    lists the invocations that led to it, innermost first.
+    torch, openvx, custom, quantization, data, flatten, input, artifact, limit and internal.
+    `docs/errors.md` lists all rules.  `message` names the offending values, `hint` suggests a
+    correction.  `chain` lists the invocations that led to it, innermost first.
     """
 
     rule: str

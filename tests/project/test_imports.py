@@ -57,7 +57,10 @@ ALLOWED: dict[str, set[str]] = {
         *("driver", "artifacts", "model_cache", "dynamic", "api"),
     },
     "openvx": {"formats", "ir", "options", "frontends", "runtime", "api"},
-    "pytorch": {"syntax", "formats", "options", "frontends"},
+    "pytorch": {
+        *("syntax", "formats", "ir", "options", "frontends", "runtime", "driver", "artifacts"),
+        "dynamic",
+    },
 }
 
 

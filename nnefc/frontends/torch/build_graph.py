@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from nnefc.formats.pt2.program import Input, InputKind, Output, Program, Ref
 from nnefc.frontends.common.budget import Budget, Exhausted
 from nnefc.frontends.common.extents import extent_of
 from nnefc.frontends.common.graph_outputs import add_counts, add_output
@@ -14,6 +13,7 @@ from nnefc.frontends.common.operand_checks import check_input
 from nnefc.frontends.common.values import Array, EmptyTensor, Operand, OperatorError, operand
 from nnefc.frontends.torch.evaluate import BROKEN, Build, GraphEvaluator
 from nnefc.frontends.torch.item_types import item_type
+from nnefc.frontends.torch.program import Input, InputKind, Output, Program, Ref
 from nnefc.ir import Graph, TensorType
 from nnefc.support.errors import Diagnostic, Diagnostics, Place
 from nnefc.support.limits import Limits, how_to_raise

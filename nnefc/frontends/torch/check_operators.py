@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnefc.formats.pt2.program import Node, Program
+from nnefc.frontends.torch.program import Node, Program
 from nnefc.frontends.torch.registry import find, operators, refusal
 from nnefc.ops.tools.suggest import suggestion
 from nnefc.support.errors import Diagnostics, Place

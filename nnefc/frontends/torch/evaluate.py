@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from nnefc.formats.pt2.program import Argument, Body, ItemType, Node, Program, Ref
-from nnefc.formats.pt2.program import Graph as NodeGraph
 from nnefc.frontends.common.budget import Budget, Exhausted
 from nnefc.frontends.common.graph_states import GraphStates
 from nnefc.frontends.common.graph_variables import VariableNames, variable_value
 from nnefc.frontends.common.op_builder import MAX_FOLDED_ITEMS, OpBuilder
 from nnefc.frontends.common.values import Array, KnownTensor, Operand, OperatorError
 from nnefc.frontends.torch.item_types import item_type
+from nnefc.frontends.torch.program import Argument, Body, ItemType, Node, Program, Ref
+from nnefc.frontends.torch.program import Graph as NodeGraph
 from nnefc.frontends.torch.registry import bind, find
 from nnefc.ir import Graph, Location, Value
 from nnefc.support.errors import Diagnostic, Diagnostics, NnefError, Place

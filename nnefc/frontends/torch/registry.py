@@ -20,10 +20,10 @@ from importlib import import_module
 from pkgutil import walk_packages
 from typing import Any, Final, TypeVar
 
-from nnefc.formats.pt2.program import Node
 from nnefc.frontends.common.values import Operand, OperatorError, integers, operand, scalar
 from nnefc.frontends.torch import operators as operator_modules
 from nnefc.frontends.torch.item_types import item_type
+from nnefc.frontends.torch.program import Node
 from nnefc.ir import DType
 from nnefc.symbolic.integers import SymInt
 

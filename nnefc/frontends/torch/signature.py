@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from nnefc.formats.pt2.program import Input, InputKind, Program
 from nnefc.frontends.common.signature import Assertion, Signature, SymbolicInput
 from nnefc.frontends.torch.item_types import DTYPES
+from nnefc.frontends.torch.program import Input, InputKind, Program
 from nnefc.ir import DType
 from nnefc.support.errors import Place
 from nnefc.syntax import ast

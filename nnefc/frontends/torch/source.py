@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from nnefc.formats.pt2.program import Program
 from nnefc.formats.source_files import SourceFiles
 from nnefc.frontends.common.bind_symbols import bind, evaluated_shapes
 from nnefc.frontends.common.graph_names import output_names
@@ -16,6 +15,7 @@ from nnefc.frontends.common.symbolic_source import SymbolicSource
 from nnefc.frontends.common.values import Array
 from nnefc.frontends.torch.build_graph import build_graph
 from nnefc.frontends.torch.check_operators import check_operators
+from nnefc.frontends.torch.program import Program
 from nnefc.frontends.torch.signature import signature_of, user_inputs
 from nnefc.ir import Graph
 from nnefc.support.errors import Diagnostics, NnefError, Place

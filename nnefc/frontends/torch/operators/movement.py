@@ -214,7 +214,7 @@ def constant_pad(make: OpBuilder, self: Operand, pad: Integers, value: Number = 
     rank = self.type.rank
     pairs = [(0, 0)] * rank
     if len(pad) % 2 or len(pad) > 2 * rank:
-        raise OperatorError("argument/pad", f"pad = {list(pad)} for a tensor of rank {rank}")
+        raise OperatorError("torch/arguments", f"pad = {list(pad)} for a tensor of rank {rank}")
     for i in range(len(pad) // 2):
         pairs[rank - 1 - i] = pad[2 * i], pad[2 * i + 1]
     x = self
