@@ -11,8 +11,7 @@ from nnefc.ir import DType, Graph, Op, TensorType, Value
 from nnefc.ops.core.known_items import known_items
 from nnefc.passes.analysis.known_data import constant_op
 
-BYTES: Final = (DType.UINT8, DType.INT8)
-"""Types of codes of 8 bits."""
+_CODES: Final = (DType.UINT8, DType.INT8, DType.UINT16, DType.INT16)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +24,16 @@ class CodeParameters:
     rounding: str = "even"
     """How quantize rounds halves."""
 
+    @property
+    def are_bytes(self) -> bool:
+        """Whether codes have 8 bits."""
+        return self.dtype.itemsize == 1
+
 
 def code_parameters(op: Op | None, name: str) -> CodeParameters | None:
     """The parameters of `op` if it is the conversion `name`, quantize or dequantize; else None.
 
-    Also None if they are computed or vary, and for codes of more than 8 bits.
+    Also None if they are computed or vary, and for codes of more than 16 bits.
     """
     if op is None or op.name != name:
         return None
@@ -37,7 +41,7 @@ def code_parameters(op: Op | None, name: str) -> CodeParameters | None:
     if name == "quantize":
         real, codes = codes, real
     scale, zero = (_number(value) for value in op.inputs[1:])
-    if scale is None or zero is None or real is not DType.FLOAT32 or codes not in BYTES:
+    if scale is None or zero is None or real is not DType.FLOAT32 or codes not in _CODES:
         return None
     return CodeParameters(float(scale), int(zero), codes, op.attributes.get("rounding", "even"))
 

@@ -33,7 +33,7 @@ class FuseCodeResize:
         %y: uint8[1,8,12,12] = code_resize(%x) {interpolator = "linear", ..., zero = 3, ratio = 1.0,
           result_zero = 3, rounding = "even"}
 
-    Scales and zero points must be known numbers, and all users must round to codes.
+    Scales and zero points must be known numbers, and all users must round to codes of 8 bits.
     """
 
     name: ClassVar[str] = "fuse_code_resize"
@@ -51,8 +51,17 @@ def float_reason(op: Op) -> str | None:
     """Why an interpolation of codes is computed in floats; None if it need not be."""
     if op.attributes.get("interpolator", "linear") != "linear":
         return f"the interpolation is '{op.attributes['interpolator']}'"
-    if not op.output.users or any(user.name != "quantize" for user in op.output.users):
+    graph, users = op.graph, op.output.users
+    assert graph is not None, "a removed operation computes nothing"
+    is_read = graph.is_output(op.output) or not users
+    if is_read or any(user.name != "quantize" for user in users):
         return "the result is not quantized"
+    results = roundings_of(graph, op.output)
+    if results is None:
+        return "the result has several scales or zero points, or computed ones"
+    codes = code_parameters(op.inputs[0].op, "dequantize")
+    if any(not each.are_bytes for each in (codes, *results.values()) if each is not None):
+        return "codes have 16 bits"
     x, y = op.inputs[0].type, op.output.type
     if not 3 <= x.rank <= MAX_RANK:
         return f"codes have {x.rank} dimensions"
@@ -67,12 +76,11 @@ def float_reason(op: Op) -> str | None:
 
 
 def _fuse(graph: Graph, op: Op) -> bool:
-    x, results = op.inputs[0], roundings_of(graph, op.output)
-    codes = code_parameters(x.op, "dequantize")
-    if codes is None or x.op is None or results is None:
+    x, codes = op.inputs[0], code_parameters(op.inputs[0].op, "dequantize")
+    if codes is None or x.op is None or float_reason(op) is not None:
         return False
-    if float_reason(op) is not None:
-        return False
+    results = roundings_of(graph, op.output)
+    assert results is not None, "`float_reason` excludes it"
     for user, result in results.items():
         replace(graph, user, [_inserted(graph, op, user, x.op.inputs[0], codes, result)])
     return True

@@ -28,8 +28,8 @@ class FuseCodeSoftmax:
         %y: uint8[5,8] = code_softmax(%x) {axes = [1], scale = 0.1, result_scale = 0.004,
           result_zero = 0, rounding = "even"}
 
-    Scales and zero points must be known numbers, and all users must round to codes.  A positive
-    factor or divisor of %a is a part of its scale.
+    Scales and zero points must be known numbers, and all users must round to codes of 8 bits.  A
+    positive factor or divisor of %a is a part of its scale.
     """
 
     name: ClassVar[str] = "fuse_code_softmax"
@@ -48,6 +48,8 @@ def _fuse(graph: Graph, op: Op) -> bool:
     codes = code_parameters(x.op, "dequantize")
     results = roundings_of(graph, y)
     if codes is None or x.op is None or results is None or not y.type.volume:
+        return False
+    if not all(each.are_bytes for each in (codes, *results.values())):
         return False
     if tuple(op.attributes["axes"]) != (y.type.rank - 1,):
         return False

@@ -12,7 +12,7 @@ from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.broadcast import align
 from nnefc.ops.core.known_items import known_items
 from nnefc.ops.extended.quantized import code_limits, nearest
-from nnefc.ops.standard.quantization import WHOLE, limits_of_codes, steps_of_range
+from nnefc.ops.standard.quantization import are_whole, limits_of_codes, steps_of_range
 from nnefc.ops.tools.build import emitter
 from nnefc.passes.analysis.known_data import constant_op
 from nnefc.passes.op_queries import only_user, replace
@@ -20,7 +20,8 @@ from nnefc.passes.op_queries import only_user, replace
 RANGES: Final = ("linear_quantize", "min_max_linear_quantize")
 NAMES: Final = (*RANGES, "zero_point_linear_quantize", "logarithmic_quantize")
 """Operations that round reals to a number of bits."""
-MOST_BITS: Final = 8
+MOST_BITS: Final = 16
+_BYTE: Final = 8
 _MIDDLE: Final = 128
 
 
@@ -36,9 +37,9 @@ class RecogniseQuantizations:
         %y: float32[4] = dequantize(%1, %scale, %zero)
 
     where %scale is (%high - %low) / 255 and %zero is -%low / %scale.  Fewer than 256 codes are a
-    clamp in front.  If %x is known, so are its codes.  If only a product with known positive
-    numbers reads known codes, as with scales of channels that NNEF 1.0.2 cannot store, the scale is
-    their product with %scale.
+    clamp in front.  Codes of 9 to 16 bits are int16, which products multiply.  If %x is known, so
+    are its codes.  If only a product with known positive numbers reads known codes, as with scales
+    of channels that NNEF 1.0.2 cannot store, the scale is their product with %scale.
     """
 
     name: ClassVar[str] = "recognise_quantizations"
@@ -101,8 +102,7 @@ def _codes(op: Op) -> _Codes | str:
     if not (scale > 0).all() or not np.isfinite(scale).all():
         return "the range is empty"
     first, last = map(int, limits_of_codes(**op.attributes))
-    dtype = DType.INT8 if op.attributes["signed"] else DType.UINT8
-    return _within(_Codes(dtype, scale, zero, first, last))
+    return _within(_typed(op, scale, zero, first, last))
 
 
 def _of_range(op: Op, low: Array, high: Array) -> _Codes | str:
@@ -111,12 +111,20 @@ def _of_range(op: Op, low: Array, high: Array) -> _Codes | str:
     scale = (high - low) / last
     if not (scale > 0).all() or not np.isfinite(scale).all():
         return "the range is empty"
-    zero = np.rint(-low / scale)
-    if (np.abs(-low / scale - zero) > WHOLE).any():
+    if not are_whole(-low / scale, op.attributes["bits"]):
         return "0 is no code of the range"
-    if (zero == _MIDDLE).all():
-        return _Codes(DType.INT8, scale, zero - _MIDDLE, -_MIDDLE, last - _MIDDLE)
-    return _within(_Codes(DType.UINT8, scale, zero, 0, last))
+    zero = np.rint(-low / scale)
+    middle = _MIDDLE if op.attributes["bits"] <= _BYTE and (zero == _MIDDLE).all() else 0
+    return _within(_typed(op, scale, zero - middle, -middle, last - middle))
+
+
+def _typed(op: Op, scale: Array, zero: Array, first: int, last: int) -> _Codes:
+    """Codes of 8 bits as they are; others as int16, with the middle of unsigned ones at 0."""
+    bits: int = op.attributes["bits"]
+    if bits <= _BYTE:
+        return _Codes(DType.INT8 if first < 0 else DType.UINT8, scale, zero, first, last)
+    middle = 1 << (bits - 1) if first == 0 else 0
+    return _Codes(DType.INT16, scale, zero - middle, first - middle, last - middle)
 
 
 def _within(codes: _Codes) -> _Codes | str:

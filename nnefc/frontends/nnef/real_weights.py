@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnefc.frontends.nnef.stored_codes import BYTES, single_variables
+from nnefc.frontends.nnef.stored_codes import CODES, single_variables
 from nnefc.ir import Graph, Op, TensorType
 from nnefc.ir.graph import Variable
 from nnefc.ops.core.arrays import Array
@@ -25,7 +25,7 @@ def with_real_weights(graph: Graph) -> Graph:
         source = op.inputs[0].op if op.name == "dequantize" else None
         if source is None or source not in single or list(source.output.users) != [op]:
             continue
-        if source.output.type.dtype not in BYTES or copy.is_output(source.output):
+        if source.output.type.dtype not in CODES or copy.is_output(source.output):
             continue
         key = source.attributes["label"].lower()
         data = copy.variables[key].data
@@ -53,7 +53,8 @@ def _store(graph: Graph, op: Op, label: str, known: tuple[Array, Array, Array]) 
         made = Op("constant", (), numbers, [TensorType(type_.dtype, end.shape)], (), op.location)
         operands.append(graph.insert(made, op).output)
     before = [value.op for value in op.inputs]
-    ranged = build(graph, "linear_quantize", operands, {"bits": 8}, before=op, location=op.location)
+    bits = {"bits": 8 * codes.itemsize}
+    ranged = build(graph, "linear_quantize", operands, bits, before=op, location=op.location)
     graph.replace_value(op.output, ranged.output)
     graph.erase(op)
     for operand in dict.fromkeys(before):

@@ -1,7 +1,7 @@
 """Codes in the files of variables, whose quantization is only in the quantization file.
 
-Codes of 8 bits stay codes: the variable has their type, and `dequantize` follows it.  Other codes
-are decoded while they are read.
+Codes of 8 and 16 bits stay codes: the variable has their type, and `dequantize` follows it.  Other
+codes are decoded while they are read.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ import numpy as np
 from nnefc.ir import DType, Graph, Location, Op, TensorType, Value
 from nnefc.ops.core.arrays import Array
 from nnefc.ops.extended.quantized import code_limits
-from nnefc.ops.standard.quantization import WHOLE, limits_of_codes, steps_of_range
+from nnefc.ops.standard.quantization import are_whole, limits_of_codes, steps_of_range
 
 RANGES: Final = ("linear_quantize", "min_max_linear_quantize")
-BYTES: Final = (DType.INT8, DType.UINT8)
+CODES: Final = (DType.INT8, DType.UINT8, DType.INT16, DType.UINT16)
+"""Types of codes that stay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ class StoredCodes:
     def kept(self, codes: Array, dtype: DType) -> Codes | None:
         """How codes stand for reals of type `dtype` without being decoded; None if they cannot."""
         kind = np.dtype(codes.dtype).name
-        if not self.may_stay or dtype is not DType.FLOAT32 or kind not in [t.value for t in BYTES]:
+        if not self.may_stay or dtype is not DType.FLOAT32 or kind not in [t.value for t in CODES]:
             return None
         found = self._codes(DType(kind))
         if found is None:
@@ -68,12 +69,12 @@ class StoredCodes:
             return None
         bits: int = self.arguments["bits"]
         signs = {name: bool(self.arguments.get(name, False)) for name in ("signed", "symmetric")}
-        if not 1 < bits <= 8:
+        if not 1 < bits <= 16 or (bits > 8) != (dtype.itemsize > 1):
             return None
         if self.algorithm in RANGES:
             low, high = self._numbers("min"), self._numbers("max")
             steps = steps_of_range(bits, **signs)
-            first = -(2 ** (bits - 1) - all(signs.values())) if dtype is DType.INT8 else 0
+            first = -(2 ** (bits - 1) - all(signs.values())) if dtype.is_signed else 0
             scale, last = (high - low) / steps, first + int(steps)
             with np.errstate(all="ignore"):
                 zero = first - low / scale
@@ -82,7 +83,7 @@ class StoredCodes:
             first, last = map(int, limits_of_codes(bits, **signs))
         least, most = code_limits(dtype)
         is_positive = bool((scale > 0).all() and np.isfinite(scale).all())
-        if not is_positive or not (np.abs(zero - np.rint(zero)) <= WHOLE).all():
+        if not is_positive or not are_whole(zero, bits):
             return None
         zero = np.rint(zero)
         return Codes(scale, zero, first, last) if _within(zero, least, most) else None

@@ -21,8 +21,10 @@ from nnefc.ops.standard.activation import clamp
 
 MAX_BITS = 64
 """Most bits of a code; float64 cannot represent more levels of a range."""
-WHOLE: Final = 2.0**-12
+_WHOLE: Final = 2.0**-12
 """Largest distance of a zero point from a whole number: ranges are stored in float32."""
+_WHOLE_16: Final = 2.0**-8
+"""That of codes of 9 to 16 bits, of which ranges in float32 miss a whole number by 2^-9."""
 
 
 def _rule(*operands: str) -> Callable[[Call], TensorType]:
@@ -76,6 +78,12 @@ def _expand_levels(emit: Emit, op: Op, steps: float) -> Value:
 def steps_of_range(bits: int, signed: bool = False, symmetric: bool = False) -> float:
     """The number of steps in the range of `linear_quantize` or `min_max_linear_quantize`."""
     return 2.0**bits - 1 - (signed and symmetric)
+
+
+def are_whole(zero_points: Array, bits: int) -> bool:
+    """Whether zero points of codes of at most 16 bits are whole but for the rounding of ranges."""
+    largest = _WHOLE if bits <= 8 else _WHOLE_16
+    return bool((np.abs(zero_points - np.rint(zero_points)) <= largest).all())
 
 
 def linear_quantize(x: Array, min: Array, max: Array, *, bits: int) -> Array:

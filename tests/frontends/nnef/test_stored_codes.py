@@ -35,7 +35,7 @@ random = np.random.default_rng(3)
 def codes(low: int, high: int, *shape: int) -> Array:
     items = random.integers(low, high + 1, shape)
     items.flat[:2] = low, high
-    return items.astype(np.int8 if low < 0 else np.uint8)
+    return items.astype(f"{'int' if low < 0 else 'uint'}{8 if high - low < 256 else 16}")
 
 
 def imported(folder: Path, entry: str, w: Array, document: str = DOCUMENT, **options: Any) -> Graph:
@@ -68,6 +68,8 @@ WIDE = "symmetric = false"
         ("linear_quantize(min = -2.0, max = 1.984375, bits = 8)", 0, 255, 1 / 64, 128),
         ("linear_quantize(min = -2.0, max = 1.984375, bits = 8)", -128, 127, 1 / 64, 0),
         ("linear_quantize(min = 0.0, max = 0.9375, bits = 4)", 0, 15, 1 / 16, 0),
+        (ZERO_POINT.format(3, 0.5, 16, "true", WIDE), -(2**15), 2**15 - 1, 0.5, 3),
+        ("linear_quantize(min = -2.0, max = 13.99609375, bits = 12)", 0, 4095, 1 / 256, 512),
     ],
 )  # fmt: skip
 def test_codes_of_a_variable_stay(
@@ -100,7 +102,7 @@ def test_codes_of_channels(tmp_path: Path) -> None:
     [
         ("linear_quantize(min = -2.0, max = 2.5, bits = 8)", ""),
         ("linear_quantize(min = 0.0, max = 0.9375, bits = 4)", ""),  # codes above 15
-        ("linear_quantize(min = 0.0, max = 4095.0, bits = 12)", ""),
+        ("linear_quantize(min = 0.0, max = 4095.0, bits = 12)", ""),  # in files of 8 bits
         ("logarithmic_quantize(max = 4.0, bits = 8)", ""),
         ("linear_quantize(min = -2.0, max = 1.984375, bits = 8)", "update"),
     ],
@@ -156,9 +158,11 @@ def test_scales_of_channels_behind_codes_are_parts_of_their_scale(tmp_path: Path
     assert len(np.unique(got)) > 20
 
 
-def test_documents_are_written_with_ranges_of_reals(tmp_path: Path) -> None:
+@pytest.mark.parametrize("bits", [8, 16])
+def test_documents_are_written_with_ranges_of_reals(tmp_path: Path, bits: int) -> None:
     """Whoever reads them finds the codes again."""
-    entry, w = ZERO_POINT.format(3, 0.5, 8, "true", WIDE), codes(-128, 127, 4, 6)
+    half = 1 << (bits - 1)
+    entry, w = ZERO_POINT.format(3, 0.5, bits, "true", WIDE), codes(-half, half - 1, 4, 6)
     graph = imported(tmp_path / "net", entry, w)
     x = random.normal(size=(1, 6)).astype(np.float32)
     want = np.asarray(nnefc.compile(graph)(x))

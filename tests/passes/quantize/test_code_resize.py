@@ -18,6 +18,9 @@ from nnefc.ir import DType, Graph, TensorType
 from nnefc.ops.core.window_arithmetic import interpolation
 from nnefc.ops.tools.build import build, constant
 from nnefc.options.compile_config import CompileConfig
+from nnefc.passes.analysis.known_data import constant_op
+from nnefc.passes.pipeline import run_pipeline
+from nnefc.passes.quantize.float_layers import FloatLayers
 from tests.helpers.onnx.evaluate import graph_for
 from tests.helpers.onnx.quantized_networks import Network
 
@@ -113,6 +116,30 @@ def test_upsampling(method: str, rounding: str) -> None:
     each = [interpolation(n, f, method, "replicate") for n, f in ((5, 3), (6, 2))]
     axes = [(i.low, i.high, i.weight) for i in each]
     check(graph, codes, exact(codes, axes, 100) / 2 - 10, up=rounding == "up")
+
+
+@pytest.mark.parametrize(
+    ("scales", "dtype", "reason"),
+    [
+        ((0.5, 0.25), DType.INT8, "the result has several scales or zero points, or computed ones"),
+        ((0.5, 0.5), DType.INT16, "codes have 16 bits"),
+    ],
+)
+def test_others_tell_why(scales: tuple[float, float], dtype: DType, reason: str) -> None:
+    graph = Graph("g")
+    x = graph.add_input(TensorType(DType.UINT8, (1, 2, 5, 6)), "x")
+    parameters = [constant(graph, 0.25, DType.FLOAT32), constant(graph, 9, DType.UINT8)]
+    reals = build(graph, "dequantize", [x, *parameters]).output
+    given = {"factor": (2, 2), "method": "symmetric", "border": "replicate"}
+    means = build(graph, "multilinear_upsample", [reals], given).output
+    type_ = TensorType(DType.FLOAT32, (1, 2, 1, 1))
+    scale = graph.insert(constant_op(np.reshape(scales, type_.dims), type_, None)).output
+    operands = [means, scale, constant(graph, 0, dtype)]
+    y = build(graph, "quantize", operands, {"rounding": "even"}, dtype=dtype).output
+    graph.add_output(y, "y")
+    floats = FloatLayers()
+    run_pipeline(graph, hook=floats)
+    assert [why for _, why in floats.found] == [reason]
 
 
 def test_pictures_of_any_size(tmp_path: Path) -> None:
