@@ -13,7 +13,8 @@ from nnefc.emit.embed_static import EmbeddedObject, embedded_object
 from nnefc.emit.header import Interface, header
 from nnefc.emit.main_program import cmake_file, main_program
 from nnefc.emit.names import check_name, model_name
-from nnefc.emit.openvx.module import openvx_cmake, openvx_module
+from nnefc.emit.openvx.cmake import openvx_cmake
+from nnefc.emit.openvx.module import openvx_module
 from nnefc.emit.session_states import SessionStates
 from nnefc.emit.shared import link_shared
 from nnefc.formats.atomic import replace_folder

@@ -45,19 +45,24 @@ def test_a_float_network_is_a_kernel(sample: Sample, tmp_path: Path) -> None:
             np.testing.assert_array_equal(ours, theirs)
 
     right = [Parameter(x), *(Parameter(y, is_input=False) for y in expected)]
-    wrong: list[tuple[int, Array, int]] = [
-        (0, x[:, :, :23], INVALID_DIMENSION),
-        (0, x[0], INVALID_DIMENSION),
-        (0, x.astype(np.int32), INVALID_TYPE),
-        (2, expected[1].T, INVALID_DIMENSION),
-        (3, expected[2].astype(np.float32), INVALID_TYPE),
+    wrong: list[tuple[int, Array, int, str]] = [
+        (0, x[:, :, :23], INVALID_DIMENSION, "x: wrong dims 24x23x3x2, expected 24x24x3x2"),
+        (0, x[0], INVALID_DIMENSION, "x: wrong dims 24x24x3, expected 24x24x3x2"),
+        (0, x.astype(np.int32), INVALID_TYPE, "x: wrong data type INT32, expected FLOAT32"),
+        (2, expected[1].T, INVALID_DIMENSION, "z: wrong dims 2x10, expected 10x2"),
+        (
+            3,
+            expected[2].astype(np.float32),
+            INVALID_TYPE,
+            "n: wrong data type FLOAT32, expected INT32",
+        ),
     ]
-    for index, data, status in wrong:
+    for index, data, status, message in wrong:
         parameters = list(right)
         parameters[index] = replace(right[index], data=np.ascontiguousarray(data))
         text, _ = sample.run(built, "mixed", parameters)
         assert f"verify {status}\n" in text, (index, data.shape, text)
-        assert f"nnefc.mixed: parameter {index}: wrong" in text, text
+        assert f"nnefc.mixed: parameter {index}, {message}\n" in text, text
 
 
 def convolution(dtype: Any) -> tuple[vx.Graph, vx.Tensor, vx.Tensor]:
@@ -104,7 +109,7 @@ def test_a_graph_of_layers_is_a_kernel(sample: Sample, tmp_path: Path, dtype: An
         source.write_text(source.read_text().replace("VX_TYPE_INT16, 8,", "VX_TYPE_INT16, 7,"))
         text, _ = sample.run(sample.module(tmp_path / "c"), "conv", parameters)
         assert f"verify {INVALID_FORMAT}\n" in text
-        assert "nnefc.conv: parameter 0: wrong fixed point position" in text
+        assert ": wrong fixed point position 8, expected 7\n" in text
 
 
 @pytest.mark.slow
@@ -149,13 +154,18 @@ def module(shape: tuple[int, ...], dtype: Any, name: str = "net") -> str:
 
 
 def test_descriptions_of_tensors() -> None:
-    assert "    {2, {3, 2}, VX_TYPE_INT16, 8, 2}\n" in module((2, 3), np.int16)
-    assert "    {1, {1}, VX_TYPE_FLOAT32, 0, 4}\n" in module((), np.float32)
-    assert "    {1, {5}, VX_TYPE_UINT8, 0, 1}\n" in module((5,), np.bool_)
+    for shape, dtype, text in [
+        ((2, 3), np.int16, "VX_TYPE_INT16, 8, 2, 2, {3, 2}"),
+        ((), np.float32, "VX_TYPE_FLOAT32, 0, 4, 1, {1}"),
+        ((5,), np.bool_, "VX_TYPE_UINT8, 0, 1, 1, {5}"),
+    ]:
+        assert f'    {{"y", VX_OUTPUT, {text}}}\n' in module(shape, dtype)
 
 
 def test_tensors_and_names_that_openvx_lacks() -> None:
     with pytest.raises(nnefc.NnefError, match="tensors of OpenVX have items"):
         module((2, 0), np.float32)
+    with pytest.raises(nnefc.NnefError, match="types of the same names as OpenVX"):
+        module((1,), np.float32, "vx")
     with pytest.raises(nnefc.NnefError, match="names of at most 255 bytes"):
         module((1,), np.float32, "n" * 250)

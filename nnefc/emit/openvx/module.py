@@ -1,4 +1,4 @@
-"""`NAME_openvx.c`, the module that `vxLoadKernels` loads, and its part of `CMakeLists.txt`."""
+"""`NAME_openvx.c`, the module that `vxLoadKernels` loads."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Final
 
 from nnefc.emit.header import Interface
 from nnefc.emit.openvx.tensors import descriptions, kernel_name
+from nnefc.emit.openvx.validation import VALIDATION
 from nnefc.kernels.embedded.model_layout import DIMS
 
 _MODULE: Final = Template(
@@ -20,6 +21,7 @@ _MODULE: Final = Template(
 #include <VX/vx.h>
 $include
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,14 +29,16 @@ $include
 #define ${macro}_OPENVX_THREADS 0 /* threads of a node; 0: one for each processor */
 #endif
 
-enum { INPUTS = $inputs, TENSORS = $tensors, MAX_RANK = $max_rank };
+enum { TENSORS = $tensors, MAX_RANK = $max_rank, DIMS_TEXT = 24 * MAX_RANK };
 
 typedef struct {
-    vx_size rank;
-    vx_size dims[MAX_RANK]; /* the fastest first */
+    const char *name;
+    vx_enum direction;
     vx_enum type;
     vx_int8 position;
     vx_size item; /* bytes */
+    vx_size rank;
+    vx_size dims[MAX_RANK]; /* the fastest first */
 } description;
 
 static const description expected[TENSORS] = {
@@ -59,11 +63,11 @@ static vx_size count_items(const description *d) {
 }
 
 static vx_status map_items(
-    vx_tensor tensor, vx_size rank, const vx_size *end, vx_enum usage, vx_map_id *id,
+    vx_tensor tensor, const description *d, const vx_size *extents, vx_enum usage, vx_map_id *id,
     void **items) {
     vx_size strides[MAX_RANK];
     return vxMapTensorPatch(
-        tensor, rank, origin, end, id, strides, items, usage, VX_MEMORY_TYPE_HOST);
+        tensor, d->rank, origin, extents, id, strides, items, usage, VX_MEMORY_TYPE_HOST);
 }
 
 static vx_status copy_items(vx_tensor tensor, const description *d, void *items, vx_enum usage) {
@@ -74,101 +78,55 @@ static vx_status copy_items(vx_tensor tensor, const description *d, void *items,
         tensor, d->rank, origin, d->dims, strides, items, usage, VX_MEMORY_TYPE_HOST);
 }
 
-/* Whether the tensor is one block of memory.  Only then a view of its last item is as far from its
-   first item as without gaps.  Strides are not asked for: the sample implementation gives wrong
-   ones. */
-static int is_packed(vx_tensor tensor, const description *d) {
-    vx_size last[MAX_RANK], one[MAX_RANK], k;
-    vx_map_id first_map, last_map;
-    void *first_item, *last_item;
-    int packed = 0;
+/* Whether two neighbours along a dim are so many bytes apart.  The strides of vxMapTensorPatch are
+   not used: those of the sample implementation are wrong.  The view comes first, as it gives its
+   tensor memory there. */
+static int has_stride(vx_tensor tensor, const description *d, vx_size dim, vx_size stride) {
+    vx_size start[MAX_RANK] = {0}, extents[MAX_RANK], k;
+    vx_map_id tensor_map, view_map;
+    void *first, *second;
+    int found = 0;
     vx_tensor view;
-    for (k = 0; k < d->rank; k++) {
-        last[k] = d->dims[k] - 1;
-        one[k] = 1;
-    }
-    view = vxCreateTensorFromView(tensor, d->rank, last, d->dims);
+    for (k = 0; k < d->rank; k++) extents[k] = d->dims[k];
+    start[dim] = 1;
+    extents[dim] -= 1;
+    view = vxCreateTensorFromView(tensor, d->rank, start, d->dims);
     if (vxGetStatus((vx_reference)view) != VX_SUCCESS) return 0;
-    if (map_items(tensor, d->rank, d->dims, VX_READ_ONLY, &first_map, &first_item) == VX_SUCCESS) {
-        if (map_items(view, d->rank, one, VX_READ_ONLY, &last_map, &last_item) == VX_SUCCESS) {
-            packed = (uintptr_t)last_item - (uintptr_t)first_item ==
-                     d->item * (count_items(d) - 1);
-            vxUnmapTensorPatch(view, last_map);
+    if (map_items(tensor, d, d->dims, VX_READ_ONLY, &tensor_map, &first) == VX_SUCCESS) {
+        if (map_items(view, d, extents, VX_READ_ONLY, &view_map, &second) == VX_SUCCESS) {
+            found = (uintptr_t)second - (uintptr_t)first == stride;
+            vxUnmapTensorPatch(view, view_map);
         }
-        vxUnmapTensorPatch(tensor, first_map);
+        vxUnmapTensorPatch(tensor, tensor_map);
     }
     vxReleaseTensor(&view);
-    return packed;
+    return found;
+}
+
+/* Whether the tensor is one block of memory, which is mapped and not copied. */
+static int is_packed(vx_tensor tensor, const description *d) {
+    vx_size stride = d->item, k;
+    vx_map_id map;
+    void *items;
+    for (k = 0; k < d->rank; k++) {
+        if (d->dims[k] > 1 && !has_stride(tensor, d, k, stride)) return 0;
+        stride *= d->dims[k];
+    }
+    if (map_items(tensor, d, d->dims, VX_READ_ONLY, &map, &items) != VX_SUCCESS) return 0;
+    return vxUnmapTensorPatch(tensor, map) == VX_SUCCESS;
 }
 
 /* -- the functions of the kernel */
 
-static vx_status refuse(vx_node node, vx_status status, vx_uint32 index, const char *what) {
-    vxAddLogEntry((vx_reference)node, status, "%s: parameter %u: wrong %s\n", name, index, what);
-    return status;
-}
-
-/* Checks one tensor.  An output without dims or type is virtual, and gets those expected. */
-static vx_status check(vx_node node, vx_tensor tensor, vx_uint32 index) {
-    const description *d = &expected[index];
-    vx_size rank = 0, dims[MAX_RANK], k;
-    vx_enum type = VX_TYPE_INVALID;
-    vx_int8 position = 0;
-    int output = index >= INPUTS;
-    vx_status status = vxQueryTensor(tensor, VX_TENSOR_NUMBER_OF_DIMS, &rank, sizeof rank);
-    if (status == VX_SUCCESS)
-        status = vxQueryTensor(tensor, VX_TENSOR_DATA_TYPE, &type, sizeof type);
-    if (status == VX_SUCCESS)
-        status = vxQueryTensor(
-            tensor, VX_TENSOR_FIXED_POINT_POSITION, &position, sizeof position);
-    if (status != VX_SUCCESS) return refuse(node, status, index, "object, not a tensor");
-    if (!(output && type == VX_TYPE_INVALID)) {
-        if (type != d->type) return refuse(node, VX_ERROR_INVALID_TYPE, index, "data type");
-        if (position != d->position)
-            return refuse(node, VX_ERROR_INVALID_FORMAT, index, "fixed point position");
-    }
-    if (output && rank == 0) return VX_SUCCESS;
-    if (rank != d->rank)
-        return refuse(node, VX_ERROR_INVALID_DIMENSION, index, "number of dims");
-    status = vxQueryTensor(tensor, VX_TENSOR_DIMS, dims, rank * sizeof *dims);
-    if (status != VX_SUCCESS) return refuse(node, status, index, "dims");
-    for (k = 0; k < rank; k++)
-        if (dims[k] != d->dims[k] && !(output && dims[k] == 0))
-            return refuse(node, VX_ERROR_INVALID_DIMENSION, index, "dims");
-    return VX_SUCCESS;
-}
-
-static vx_status describe(vx_meta_format meta, const description *d) {
-    vx_status status = vxSetMetaFormatAttribute(
-        meta, VX_TENSOR_NUMBER_OF_DIMS, &d->rank, sizeof d->rank);
-    if (status == VX_SUCCESS)
-        status = vxSetMetaFormatAttribute(
-            meta, VX_TENSOR_DIMS, d->dims, d->rank * sizeof *d->dims);
-    if (status == VX_SUCCESS)
-        status = vxSetMetaFormatAttribute(meta, VX_TENSOR_DATA_TYPE, &d->type, sizeof d->type);
-    if (status == VX_SUCCESS)
-        status = vxSetMetaFormatAttribute(
-            meta, VX_TENSOR_FIXED_POINT_POSITION, &d->position, sizeof d->position);
-    return status;
-}
-
-static vx_status VX_CALLBACK validate(
-    vx_node node, const vx_reference *parameters, vx_uint32 count, vx_meta_format *metas) {
-    vx_status status = VX_SUCCESS;
-    vx_uint32 i;
-    if (count != TENSORS) return VX_ERROR_INVALID_PARAMETERS;
-    for (i = 0; i < TENSORS && status == VX_SUCCESS; i++) {
-        status = check(node, (vx_tensor)parameters[i], i);
-        if (status == VX_SUCCESS && i >= INPUTS) status = describe(metas[i], &expected[i]);
-    }
-    return status;
-}
-
-static vx_status failed(vx_node node, ${name}_status status) {
+$validation/* Logs an error of the model; `where`: a file, or "". */
+static vx_status failed(vx_node node, ${name}_status status, const char *where) {
     vx_status result = status == ${macro}_NO_MEMORY    ? VX_ERROR_NO_MEMORY
                        : status == ${macro}_NO_THREADS ? VX_ERROR_NO_RESOURCES
-                                                      : VX_FAILURE;
-    vxAddLogEntry((vx_reference)node, result, "%s: %s\n", name, ${name}_status_text(status));
+                       : status == ${macro}_INDEX      ? VX_ERROR_INVALID_VALUE
+                                                       : VX_FAILURE;
+    vxAddLogEntry(
+        (vx_reference)node, result, "%s: %s%s%s\n", name, ${name}_status_text(status),
+        where[0] != 0 ? ": " : "", where);
     return result;
 }
 
@@ -185,18 +143,17 @@ static void destroy(instance *self) {
 $create
 static vx_status VX_CALLBACK initialize(
     vx_node node, const vx_reference *parameters, vx_uint32 count) {
-    ${name}_status why = ${macro}_OK;
     vx_size bytes = sizeof(instance);
-    vx_status status;
+    vx_status status = VX_SUCCESS;
     vx_uint32 i;
     instance *self = NULL;
     if (count != TENSORS) return VX_ERROR_INVALID_PARAMETERS;
     self = calloc(1, sizeof *self);
     if (self == NULL) return VX_ERROR_NO_MEMORY;
-    self->net = create(&why);
+    self->net = create(node, &status);
     if (self->net == NULL) {
         free(self);
-        return failed(node, why);
+        return status;
     }
     for (i = 0; i < TENSORS; i++) {
         vx_reference tensor = parameters[i];
@@ -240,29 +197,29 @@ static vx_status VX_CALLBACK process(
         const description *d = &expected[ready];
         vx_tensor tensor = (vx_tensor)parameters[ready];
         if (self->packed[ready] == tensor) {
-            vx_enum usage = ready < INPUTS ? VX_READ_ONLY : VX_WRITE_ONLY;
-            status = map_items(tensor, d->rank, d->dims, usage, &maps[ready], &items[ready]);
+            vx_enum usage = d->direction == VX_INPUT ? VX_READ_ONLY : VX_WRITE_ONLY;
+            status = map_items(tensor, d, d->dims, usage, &maps[ready], &items[ready]);
             continue;
         }
         if (self->copies[ready] == NULL) self->copies[ready] = malloc(d->item * count_items(d));
         items[ready] = self->copies[ready];
         if (items[ready] == NULL)
             status = VX_ERROR_NO_MEMORY;
-        else if (ready < INPUTS)
+        else if (d->direction == VX_INPUT)
             status = copy_items(tensor, d, items[ready], VX_READ_ONLY);
     }
     if (status == VX_SUCCESS) {
         ${name}_status run;
 $pointers
         run = ${name}_run(self->net, &inputs, &outputs);
-        if (run != ${macro}_OK) status = failed(node, run);
+        if (run != ${macro}_OK) status = failed(node, run, "");
     }
     for (i = 0; i < ready; i++) {
         vx_tensor tensor = (vx_tensor)parameters[i];
         vx_status done = VX_SUCCESS;
         if (self->packed[i] == tensor)
             done = vxUnmapTensorPatch(tensor, maps[i]);
-        else if (i >= INPUTS && status == VX_SUCCESS)
+        else if (expected[i].direction == VX_OUTPUT && status == VX_SUCCESS)
             done = copy_items(tensor, &expected[i], items[i], VX_WRITE_ONLY);
         if (status == VX_SUCCESS) status = done;
     }
@@ -283,11 +240,15 @@ vx_status VX_API_CALL vxPublishKernels(vx_context context) {
     kernel = vxAddUserKernel(
         context, name, number, process, TENSORS, validate, initialize, deinitialize);
     status = vxGetStatus((vx_reference)kernel);
-    if (status != VX_SUCCESS) return status;
+    if (status != VX_SUCCESS) {
+        vxAddLogEntry(
+            (vx_reference)context, status, "%s: a kernel with %d parameters is refused\n", name,
+            (int)TENSORS);
+        return status;
+    }
     for (i = 0; i < TENSORS && status == VX_SUCCESS; i++)
         status = vxAddParameterToKernel(
-            kernel, i, i < INPUTS ? VX_INPUT : VX_OUTPUT, VX_TYPE_TENSOR,
-            VX_PARAMETER_STATE_REQUIRED);
+            kernel, i, expected[i].direction, VX_TYPE_TENSOR, VX_PARAMETER_STATE_REQUIRED);
     if (status == VX_SUCCESS) status = vxFinalizeKernel(kernel);
     if (status != VX_SUCCESS) vxRemoveKernel(kernel);
     return status;
@@ -303,52 +264,36 @@ vx_status VX_API_CALL vxUnpublishKernels(vx_context context) {
 )
 
 _CREATE: Final = Template(
-    r"""static ${name}_model *create(${name}_status *status) {
-    return ${name}_create(NULL, ${macro}_OPENVX_THREADS, status);
+    r"""static ${name}_model *create(vx_node node, vx_status *status) {
+    ${name}_status why = ${macro}_OK;
+    ${name}_model *net = ${name}_create(NULL, ${macro}_OPENVX_THREADS, &why);
+    if (net == NULL) *status = failed(node, why, "");
+    return net;
 }
 """
 )
 
 _CREATE_WITH_WEIGHTS: Final = Template(
     r"""/* An instance with the weights beside this module. */
-static ${name}_model *create(${name}_status *status) {
+static ${name}_model *create(vx_node node, vx_status *status) {
     static const char weights[] = "$name.weights";
     char path[4096];
     Dl_info module;
     const char *slash = NULL;
     size_t folder = 0;
+    ${name}_status why = ${macro}_OK;
+    ${name}_model *net;
     if (dladdr((void *)(uintptr_t)expected, &module) != 0) slash = strrchr(module.dli_fname, '/');
     if (slash != NULL) folder = (size_t)(slash + 1 - module.dli_fname);
     if (folder + sizeof weights > sizeof path) folder = 0;
     if (folder > 0) memcpy(path, module.dli_fname, folder);
     memcpy(path + folder, weights, sizeof weights);
-    return ${name}_create(path, ${macro}_OPENVX_THREADS, status);
+    net = ${name}_create(path, ${macro}_OPENVX_THREADS, &why);
+    if (net == NULL)
+        *status = failed(
+            node, why, why == ${macro}_NO_FILE || why == ${macro}_WRONG_WEIGHTS ? path : "");
+    return net;
 }
-"""
-)
-
-_CMAKE: Final = Template(
-    """
-# The module for vxLoadKernels.  It takes the functions of OpenVX from the program that loads it,
-# or from OPENVX_LIBRARY if that is set.
-find_path(OPENVX_INCLUDE_DIR VX/vx.h)
-if(NOT OPENVX_INCLUDE_DIR)
-  message(FATAL_ERROR "VX/vx.h is missing: -D OPENVX_INCLUDE_DIR=FOLDER")
-endif()
-set(${macro}_OPENVX_THREADS 0 CACHE STRING "Threads of a node; 0: one for each processor")
-add_library(${name}_openvx MODULE ${name}_openvx.c)
-target_include_directories(${name}_openvx PRIVATE $${OPENVX_INCLUDE_DIR})
-target_compile_definitions(
-  ${name}_openvx PRIVATE ${macro}_OPENVX_THREADS=$${${macro}_OPENVX_THREADS})
-target_link_libraries(
-  ${name}_openvx PRIVATE $name $${OPENVX_LIBRARY} $${CMAKE_DL_LIBS} -Wl,-Bsymbolic)
-"""
-)
-
-_CMAKE_WEIGHTS: Final = Template(
-    """add_custom_command(TARGET ${name}_openvx POST_BUILD
-  COMMAND $${CMAKE_COMMAND} -E copy_if_different
-  $${CMAKE_CURRENT_SOURCE_DIR}/$name.weights $$<TARGET_FILE_DIR:${name}_openvx>)
 """
 )
 
@@ -369,17 +314,10 @@ def openvx_module(interface: Interface, has_weights: bool, position: int) -> str
         names,
         kernel=kernel_name(interface),
         include="\n#include <dlfcn.h>" if has_weights else "",
-        inputs=len(interface.inputs),
         tensors=len(tensors),
         max_rank=DIMS,
         descriptions=",\n".join(f"    {text}" for text in descriptions(interface, position)),
         pointers="\n".join(f"        {line}" for line in pointers),
+        validation=VALIDATION,
         create=create.substitute(names),
     )
-
-
-def openvx_cmake(interface: Interface, has_weights: bool) -> str:
-    """The part of `CMakeLists.txt` that builds the module."""
-    names = {"name": interface.name, "macro": interface.macro}
-    weights = _CMAKE_WEIGHTS.substitute(names) if has_weights else ""
-    return _CMAKE.substitute(names) + weights

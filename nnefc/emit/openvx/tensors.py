@@ -22,8 +22,14 @@ _MAX_NAME: Final = 255
 
 
 def kernel_name(interface: Interface) -> str:
-    """The name of the kernel; raises NnefError `input/option` if it is too long."""
+    """The name of the kernel; raises NnefError `input/option` for a name that none can have."""
     name = f"nnefc.{interface.name}"
+    if interface.name.lower() == "vx":
+        raise NnefError.of(
+            "input/option",
+            f"a model {interface.name!r} would have types of the same names as OpenVX",
+            hint="another name, such as vx_net",
+        )
     if len(name) > _MAX_NAME:
         raise NnefError.of(
             "input/option", f"kernels of OpenVX have names of at most {_MAX_NAME} bytes: {name}"
@@ -36,10 +42,11 @@ def descriptions(interface: Interface, position: int) -> list[str]:
 
     Raises NnefError `input/dtype`, `input/shape` for tensors that OpenVX does not have.
     """
-    return [_description(t, position) for t in (*interface.inputs, *interface.outputs)]
+    described = [_description(t, "VX_INPUT", position) for t in interface.inputs]
+    return described + [_description(t, "VX_OUTPUT", position) for t in interface.outputs]
 
 
-def _description(tensor: Tensor, position: int) -> str:
+def _description(tensor: Tensor, direction: str, position: int) -> str:
     spec = tensor.spec
     type_ = _TYPES.get(spec.dtype.name)
     if type_ is None:
@@ -49,4 +56,5 @@ def _description(tensor: Tensor, position: int) -> str:
     dims = spec.shape[::-1] or (1,)
     fraction = position if spec.dtype.name == "int16" else 0
     listed = ", ".join(map(str, dims))
-    return f"{{{len(dims)}, {{{listed}}}, {type_}, {fraction}, {spec.dtype.itemsize}}}"
+    name, item = tensor.identifier, spec.dtype.itemsize
+    return f'{{"{name}", {direction}, {type_}, {fraction}, {item}, {len(dims)}, {{{listed}}}}}'

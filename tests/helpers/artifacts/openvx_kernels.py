@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -163,6 +163,16 @@ int main(int argc, char **argv) {
 """
 
 
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:16]
+
+
+def _run(*command: str | Path) -> None:
+    """Run a command; its output is the message if it fails."""
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 @dataclass(frozen=True, slots=True)
 class Parameter:
     """A tensor of a call: an input with data, or an output."""
@@ -182,23 +192,27 @@ class Sample:
 
     @classmethod
     def build(cls) -> Sample:
-        """Build it in a folder of the system's temporary files, where it stays."""
-        made = hashlib.sha256((SAMPLE / ARCHIVE).read_bytes() + _PROGRAM.encode()).hexdigest()
-        folder = Path(tempfile.gettempdir()) / f"nnefc-openvx-sample-{made[:16]}"
-        sample = cls(folder)
-        if sample.program.exists():
-            return sample
-        with tempfile.TemporaryDirectory(dir=folder.parent) as name:
-            cls(Path(name))._compile()
-            with suppress(OSError):  # another process was faster
-                Path(name).rename(folder)
-                Path(name).mkdir()
+        """Build it in a folder of the system's temporary files, where it stays.
+
+        One of the processes that need it does so.
+        """
+        name = f"nnefc-openvx-sample-{_digest((SAMPLE / ARCHIVE).read_bytes())}"
+        sample = cls(Path(tempfile.gettempdir()) / name)
+        with sample.folder.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not sample.folder.exists():
+                with tempfile.TemporaryDirectory(dir=sample.folder.parent) as parent:
+                    built = cls(Path(parent, "built"))
+                    built._compile()
+                    built.folder.rename(sample.folder)
+            if not sample.program.exists():
+                sample._compile_program()
         return sample
 
     def _compile(self) -> None:
         """Build it with tensors of every type, which it otherwise has for NNEF documents only."""
         source, built = self.folder / "src", self.folder / "build"
-        source.mkdir()
+        source.mkdir(parents=True)
         subprocess.run(["tar", "xzf", SAMPLE / ARCHIVE, "-C", source], check=True)
         tensors = source / "sample/framework/vx_tensor.c"
         text, guard = tensors.read_text(), "#ifdef OPENVX_CONFORMANCE_NNEF_IMPORT"
@@ -206,21 +220,22 @@ class Sample:
         tensors.write_text(text.replace(guard, "#if 1"))
         options = ["-DBUILD_X64=1", "-DOPENVX_USE_NN=ON", "-DOPENVX_CONFORMANCE_NNEF_IMPORT=OFF"]
         options += [f"-DCMAKE_{x}_FLAGS=-O0 -fcommon -w" for x in ("C", "CXX")]
-        program = self.folder / "run.c"
-        program.write_text(_PROGRAM)
-        flags = [f"-I{self.headers}", f"-L{built / 'sample/framework'}", "-lopenvx"]
-        assert COMPILER
         for command in (
             ["cmake", "-S", source, "-B", built, *options],
             ["make", "-C", built, "-j2", "openvx", "vxu", "openvx-c_model"],
-            [COMPILER, program, "-o", self.program, *flags],
         ):
-            done = subprocess.run(command, capture_output=True, text=True)
-            assert done.returncode == 0, done.stdout + done.stderr
+            _run(*command)
+
+    def _compile_program(self) -> None:
+        assert COMPILER
+        text = self.program.with_suffix(".c")
+        text.write_text(_PROGRAM)
+        libraries = [f"-L{self.folder / 'build/sample/framework'}", "-lopenvx"]
+        _run(COMPILER, text, "-o", self.program, f"-I{self.headers}", *libraries)
 
     @property
     def program(self) -> Path:
-        return self.folder / "run"
+        return self.folder / f"run-{_digest(_PROGRAM.encode())}"
 
     @property
     def headers(self) -> Path:
@@ -232,8 +247,7 @@ class Sample:
         options.append("-DCMAKE_C_FLAGS=-std=c99 -Wall -Wextra -pedantic -Werror")
         built = folder / "build"
         for command in (["-S", folder, "-B", built, *options, *more], ["--build", built]):
-            done = subprocess.run(["cmake", *command], capture_output=True, text=True)
-            assert done.returncode == 0, done.stdout + done.stderr
+            _run("cmake", *command)
         return built
 
     def run(
