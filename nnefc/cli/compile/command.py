@@ -74,6 +74,8 @@ def compile_(
 
         nnefc compile net.nnef.tgz --emit c -o net
 
+        nnefc compile net.nnef.tgz --emit openvx --name net -o net
+
         nnefc compile net.nnef.tgz --explain
 
         nnefc compile net.nnef.tgz --tune --threads 2
@@ -115,12 +117,15 @@ def compile_document(
     emitted = destination.emit_options
     if emitted is not None and emitted.state_capacity is not None:
         raise usage(f"--state-capacity {emitted.state_capacity} needs --dynamic", "add --dynamic")
+    openvx = emitted is not None and emitted.openvx
     start = time.perf_counter()
     why = "a plan is made for known shapes; --dynamic keeps symbols, and plans for these values"
+    if openvx:
+        why = "a kernel of OpenVX is made for known shapes"
     graph = load(model, document.config_of(model, strict=strict), why)
     import_seconds = time.perf_counter() - start
     if destination.targets:
-        check_results(graph)
+        check_results(graph, openvx=openvx)
     tuning = run_tuning(graph, options.config) if options.tune else None
     recorder = PassRecorder.of(options.config) if options.explain else None
     start = time.perf_counter()

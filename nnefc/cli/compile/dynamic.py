@@ -46,7 +46,10 @@ def compile_dynamic(
     if document.batch is not None:
         raise usage("--batch does not apply with --dynamic", "name shapes: --symbol or --shape")
     if destination.emit_options is not None and destination.emit_options.openvx:
-        raise usage("--emit openvx is for a model of known shapes: not with --dynamic")
+        raise usage(
+            "--emit openvx is for a model of known shapes: not with --dynamic",
+            "name its shapes with --symbol or --shape, without --dynamic",
+        )
     start = time.perf_counter()
     source = _source(model, document, strict)
     shapes = named_calls(document.symbol, document.shape) or [_only_shapes(source)]

@@ -54,16 +54,22 @@ def check_output(output: Path | None, targets: Sequence[str] | None) -> list[str
     return check_targets([name for each in targets or [NATIVE] for name in each.split(",")])
 
 
-def check_results(graph: Graph) -> None:
+def check_results(graph: Graph, *, openvx: bool = False) -> None:
     """Raise NnefError if operators keep states, which only sessions hold; report the outputs that
     count items of others.
+
+    `openvx`: whether a kernel of OpenVX is written.
     """
     if states := graph.state_shapes:
+        what, hint = "-o", "add --dynamic: the artifact then keeps them from call to call"
+        if openvx:
+            what = "--emit openvx"
+            hint = "--dynamic --emit c: a C program keeps them from call to call"
         raise NnefError.of(
             "input/state",
-            f"-o: operators of this model keep states ({', '.join(states)}), which only sessions "
-            "can hold",
-            hint="add --dynamic: the artifact then keeps them from call to call",
+            f"{what}: operators of this model keep states ({', '.join(states)}), which only "
+            "sessions can hold",
+            hint=hint,
         )
     report_counts(graph)
 
