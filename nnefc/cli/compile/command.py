@@ -74,8 +74,6 @@ def compile_(
 
         nnefc compile net.nnef.tgz --emit c -o net
 
-        nnefc compile net.nnef.tgz --emit openvx --name net -o net
-
         nnefc compile net.nnef.tgz --explain
 
         nnefc compile net.nnef.tgz --tune --threads 2
