@@ -38,9 +38,10 @@ def test_a_float_network_is_a_kernel(sample: Sample, tmp_path: Path) -> None:
     built = sample.module(tmp_path / "c")
     x = np.random.default_rng(0).standard_normal(model.inputs[0].shape).astype(np.float32)
     expected = model(x)
-    for kind in ("plain", "view"):
+    for kind, memory in (("plain", "mapped 4 copied 0"), ("view", "mapped 0 copied 4")):
         outputs = [Parameter(y, is_input=False, kind=kind) for y in expected]
-        _, found = sample.run(built, "mixed", [Parameter(x, kind=kind), *outputs])
+        text, found = sample.run(built, "mixed", [Parameter(x, kind=kind), *outputs])
+        assert memory in text
         for ours, theirs in zip(found, expected, strict=True):
             np.testing.assert_array_equal(ours, theirs)
 

@@ -139,6 +139,11 @@ def test_states(cli: Cli, tmp_path: Path) -> None:
     found = cli("compile", document, "--symbol", "S=1", "-o", path)
     assert found.status == 1
     assert "add --dynamic: the artifact then keeps them" in found.err
+    kernel = ("compile", document, "--emit", "openvx", "-o", tmp_path / "kernel")
+    assert "a kernel of OpenVX is made for known shapes" in cli(*kernel).err
+    found = cli(*kernel, "--symbol", "S=1")
+    assert "--emit openvx: operators of this model keep states" in found.err
+    assert "--dynamic --emit c: a C program keeps them" in found.err
     lengths = ("--symbol", "S=8", "--symbol", "S=1")
     assert cli("compile", document, "--dynamic", *lengths, "-o", path).status == 0
     found = cli("run", path, "--symbol", "S=1", *RANDOM, "--steps", "5", "--json")
