@@ -26,7 +26,11 @@ Weights = Annotated[
 ]
 Activations = Annotated[
     str,
-    choice("--activations", ["uint8", "int8"], "Type of the codes of activations."),
+    choice(
+        "--activations",
+        ["uint8", "int8", "int16"],
+        "Type of the codes of activations; 16 stands for int16.",
+    ),
 ]
 Observer = Annotated[
     str,
@@ -108,7 +112,7 @@ class ChoiceOptions:
         from nnefc.driver.quantize.config import QuantizeConfig
 
         return QuantizeConfig.of(
-            self.activations,
+            "int16" if self.activations == "16" else self.activations,
             self.observer,
             self.percentile,
             keep=self.keep or (),

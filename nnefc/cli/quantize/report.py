@@ -66,7 +66,7 @@ def _activation(quantized: Quantized, value: Value) -> dict[str, Any]:
     from nnefc.driver.quantize.codes import real_limits
 
     histogram, parameters = quantized.histograms[value], quantized.parameters[value]
-    limits = real_limits(parameters)
+    limits, half = real_limits(parameters), parameters.scale / 2
     return {
         "tensor": value.name,
         "low": histogram.low,
@@ -76,7 +76,8 @@ def _activation(quantized: Quantized, value: Value) -> dict[str, Any]:
         "scale": parameters.scale,
         "zero_point": parameters.zero_point,
         "dtype": str(parameters.dtype),
-        "saturated": histogram.part_outside(*limits),
+        # the scale is rounded, so the largest value may lie little outside
+        "saturated": histogram.part_outside(limits.low - half, limits.high + half),
     }
 
 

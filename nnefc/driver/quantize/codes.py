@@ -39,9 +39,15 @@ class Parameters(NamedTuple):
 def parameters_of(range_: Range, dtype: DType) -> Parameters:
     """The parameters with which 0 is a code, and every real of a range is at most half a scale away
     from the real of a code; a range without 0 is extended to it.
+
+    Codes of 16 bits have the zero point 0, as in TensorFlow Lite: products of such codes with
+    weights have one bit less, so that int32 holds deeper sums.
     """
     low, high = min(range_.low, 0.0), max(range_.high, 0.0)
     first, last = code_limits(dtype)
+    if dtype is DType.INT16:
+        high, first = max(high, -low), -last
+        low = -high
     scale = float(np.float32(max((high - low) / (last - first), _LEAST_SCALE)))
     if low == high:
         scale = 1.0

@@ -12,7 +12,7 @@ from nnefc.options.arguments import check_flags, check_threads
 from nnefc.options.import_config import IMPORT_OPTIONS, ImportOptions
 from nnefc.support.errors import Diagnostic, NnefError
 
-Activations = Literal["uint8", "int8"]
+Activations = Literal["uint8", "int8", "int16"]
 ObserverName = Literal["min-max", "percentile", "entropy", "mean-square"]
 
 PERCENTILE: Final = 99.99
@@ -26,7 +26,8 @@ class QuantizeOptions(ImportOptions, total=False):
     """Quantize weights alone, in blocks of 32 codes with a scale of 16 bits: "q8_0" with codes of 8
     bits, "q4_0" of 4.  Samples and options for them are then errors, but `keep` takes names."""
     activations: Activations
-    """The type of the codes of activations: "uint8" (default) or "int8"."""
+    """The type of the codes of activations: "uint8" (default), "int8", or "int16", whose zero point
+    is 0."""
     observer: ObserverName
     """How the range of an activation is chosen.  "min-max" covers all values, "percentile" leaves
     out the outermost ones, "entropy" keeps the distribution of values by Kullback-Leibler

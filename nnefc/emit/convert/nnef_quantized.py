@@ -8,8 +8,8 @@ becomes
     filter = mul(codes, scales);             "x": linear_quantize(min = .., max = .., bits = 8);
     y = conv(x, filter, bias);               "codes": linear_quantize(min = -128.0, ...);
 
-The tensor file of `codes` has integers of 8 bits.  A value that is also read as reals is copied.
-Inputs and results that are codes become reals with an entry.
+The tensor file of `codes` has their integers of 8 or 16 bits.  A value that is also read as reals
+is copied.  Inputs and results that are codes become reals with an entry.
 """
 
 from __future__ import annotations
@@ -37,8 +37,7 @@ from nnefc.syntax.printer import print_literal
 
 Array = np.ndarray[Any, Any]
 
-_CODES: Final = (DType.INT8, DType.UINT8)
-BITS: Final = 8
+_CODES: Final = (DType.INT8, DType.UINT8, DType.INT16, DType.UINT16)
 _RULE: Final = "flatten/operation"
 
 
@@ -224,7 +223,7 @@ class _Quantization:
 
 
 def _parameters(op: Op) -> tuple[float, int] | None:
-    """The scale and the zero point of all codes of 8 bits; None if they differ or are computed."""
+    """The scale and the zero point of all codes; None if they differ or are computed."""
     codes = op.output if op.name == "quantize" else op.inputs[0]
     scale, zero_point = (known_items(value) for value in op.inputs[1:])
     if codes.type.dtype not in _CODES or scale is None or zero_point is None:
@@ -239,14 +238,14 @@ def _range(dtype: DType, scale: float, zero_point: int) -> str:
     """The range from the first to the last code."""
     low, high = ((code - zero_point) * scale for code in code_limits(dtype))
     numbers = (print_literal(float(number)) for number in (low, high))
-    return "linear_quantize(min = {}, max = {}, bits = {})".format(*numbers, BITS)
+    return "linear_quantize(min = {}, max = {}, bits = {})".format(*numbers, 8 * dtype.itemsize)
 
 
 def _point(dtype: DType, scale: float, zero_point: int) -> str:
     """The scale and the zero point."""
-    is_signed = "true" if dtype is DType.INT8 else "false"
+    is_signed = str(dtype.is_signed).lower()
     numbers = f"zero_point = {zero_point}, scale = {print_literal(scale)}"
     return (
-        f"zero_point_linear_quantize({numbers}, bits = {BITS}, signed = {is_signed}, "
+        f"zero_point_linear_quantize({numbers}, bits = {8 * dtype.itemsize}, signed = {is_signed}, "
         "symmetric = false)"
     )

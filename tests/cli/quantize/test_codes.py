@@ -263,3 +263,17 @@ def test_a_model_is_not_replaced_by_its_codes(cli: Cli, tmp_path: Path) -> None:
     assert shown.status == 1
     assert "would replace" in shown.err
     assert path.read_bytes() == before
+
+
+def test_activations_of_16_bits(cli: Cli, tmp_path: Path) -> None:
+    options = ("--data", IMAGES, "-o", tmp_path / "q.onnx", "--activations", "16")
+    shown = cli("quantize", DIGITS, *options)
+    assert shown.status == 0, shown.err
+    assert "operators ai.onnx 21" in shown.out
+    assert "warning" not in shown.err
+    onnx: Any = pytest.importorskip("onnx")
+    proto = onnx.load(tmp_path / "q.onnx")
+    onnx.checker.check_model(proto)
+    types = {each.name: each.data_type for each in proto.graph.initializer}
+    rounded = [node for node in proto.graph.node if node.op_type == "QuantizeLinear"]
+    assert [types[node.input[2]] for node in rounded] == [onnx.TensorProto.INT16] * 4

@@ -27,7 +27,7 @@ def accuracy(model: Any) -> float:
     return np.count_nonzero(found == HELD["labels"]) / len(DIGITS)
 
 
-@pytest.mark.parametrize("activations", ["uint8", "int8"])
+@pytest.mark.parametrize("activations", ["uint8", "int8", "int16"])
 @pytest.mark.parametrize("observer", ["min-max", "percentile", "entropy", "mean-square"])
 def test_digits_stay_as_accurate(activations: Any, observer: Any) -> None:
     """Samples are the ten pictures of the demo, which are none of the 450 held out."""

@@ -50,7 +50,7 @@ def outputs(graph: Graph, x: Array) -> dict[str, Array]:
     return evaluate(graph, {graph.inputs[0].name: x}).outputs
 
 
-@pytest.mark.parametrize("activations", ["uint8", "int8"])
+@pytest.mark.parametrize("activations", ["uint8", "int8", "int16"])
 def test_a_document_is_read_as_the_quantized_graph(tmp_path: Path, activations: Any) -> None:
     graph = residual()
     samples = reals(6, 1, 2, 5, 5, seed=1)

@@ -36,7 +36,7 @@ def by_onnxruntime(proto: Any, inputs: dict[str, Array]) -> list[Array]:
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
 def test_samples(spec: Any) -> None:
-    """Conversions with a scale per item and codes of 16 bits are composed of others."""
+    """Conversions with a scale per item, and roundings up, are composed of others."""
     kinds = Counter[str]()
     for each in spec.samples:
         sample = instance(spec, each)
@@ -52,7 +52,7 @@ def test_samples(spec: Any) -> None:
     assert kinds["Round" if spec.name == "quantize" else "Mul"] >= 2
 
 
-@pytest.mark.parametrize("activations", ["uint8", "int8"])
+@pytest.mark.parametrize("activations", ["uint8", "int8", "int16"])
 def test_digits(activations: Any) -> None:
     """Initializers are int8, the results those of onnxruntime, and the file can be read again."""
     graph = nnefc.quantize(ARCHIVE, IMAGES, activations=activations)

@@ -111,7 +111,7 @@ NETWORK = """version 1.0; graph net(x) -> (y) {
 }"""
 
 
-@pytest.mark.parametrize("activations", ["uint8", "int8"])
+@pytest.mark.parametrize("activations", ["uint8", "int8", "int16"])
 def test_written_documents_compute_as_the_graph_of_codes(tmp_path: Path, activations: Any) -> None:
     """Scales of channels, biases and residuals of a document of NNEF 1.0.2 are found again."""
     graph = import_text(NETWORK)

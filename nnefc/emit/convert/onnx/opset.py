@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nnefc.emit.convert.onnx.quantized import CODES_16_OPSET, has_codes_of_16_bits
 from nnefc.emit.convert.onnx.resampling import SYMMETRIC_OPSET, VOLUMES_OPSET, coordinates_of
 from nnefc.emit.convert.onnx.windows import DILATED_OPSET
 from nnefc.emit.convert.onnx.writer import OPSET
@@ -29,6 +30,8 @@ def _opset_of(op: Op) -> int:
             return OPSET if is_logical else BITWISE_OPSET
         case "avg_pool" | "box" if any(d != 1 for d in a["dilation"]):
             return DILATED_OPSET
+        case "quantize" | "dequantize" if has_codes_of_16_bits(op):
+            return CODES_16_OPSET
         case "resize" if coordinates_of(op) == "half_pixel_symmetric":
             return SYMMETRIC_OPSET
         case "grid_sample" if op.inputs[0].type.rank > 4:

@@ -12,6 +12,9 @@ from nnefc.ops.extended.quantized import is_zero
 
 _CODES: Final = (DType.INT8, DType.UINT8)
 """Types of codes that both operators have in version 17; the second one also has int32."""
+_CODES_16: Final = (DType.INT16, DType.UINT16)
+CODES_16_OPSET: Final = 21
+"""The version in which both operators also have codes of 16 bits."""
 
 
 def is_linear(op: Op) -> bool:
@@ -26,12 +29,19 @@ def is_linear(op: Op) -> bool:
     codes, reals = (first, op.output) if op.name == "dequantize" else (op.output, first)
     if _axis(op) is not None and any(user.inputs[0] is op.output for user in _products(op)):
         return False  # onnxruntime has one scale for the left matrix of a product
-    is_sum = codes.type.dtype is DType.INT32 and op.name == "dequantize" and is_zero(parameters[1])
-    if reals.type.dtype is not DType.FLOAT32 or not (is_sum or codes.type.dtype in _CODES):
+    dtype = codes.type.dtype
+    is_sum = dtype is DType.INT32 and op.name == "dequantize" and is_zero(parameters[1])
+    if reals.type.dtype is not DType.FLOAT32 or not (is_sum or dtype in (*_CODES, *_CODES_16)):
         return False
     axes = {axis for value in parameters for axis in _axes(value)}
     count = _count(op)
     return len(axes) < 2 and all(is_stored(v) or v.type.volume == count for v in parameters)
+
+
+def has_codes_of_16_bits(op: Op) -> bool:
+    """Whether a `quantize` or `dequantize` that an operator can say needs `CODES_16_OPSET`."""
+    codes = op.inputs[0] if op.name == "dequantize" else op.output
+    return codes.type.dtype in _CODES_16 and is_linear(op)
 
 
 def right_matrix(value: Value) -> Op | None:
