@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from nnefc.formats.files import FilePath
     from nnefc.frontends.openvx.build_graph import Network
     from nnefc.frontends.openvx.verify import Verified
+    from nnefc.runtime.plan.launch_info import LaunchInfo
     from nnefc.runtime.run.model_interface import Model
 
 
@@ -277,10 +278,20 @@ class Graph(Reference):
             return described(self._verified)
 
     def description(self) -> str:
-        """What `describe` returns as text."""
+        """What `describe` returns as text, then inputs, outputs, and the number of launches."""
         from nnefc.frontends.openvx.describe import description_text
 
-        return description_text(self.describe())
+        with self._lock:
+            network, model = self._current()
+            text = description_text(self.describe(), network.inputs, network.outputs)
+        kernels = {launch.kernel for launch in model.launches}
+        launches = sum(launch.times for launch in model.launches)
+        return f"{text}\nlaunches: {launches}, kernels: {len(kernels)}"
+
+    @property
+    def launches(self) -> tuple[LaunchInfo, ...]:
+        """The launches of the compiled layers, in order; verifies the graph if it has changed."""
+        return self._current()[1].launches
 
     def process(self) -> None:
         """Run all layers; verifies the graph first if it, or weights, have changed."""
@@ -298,9 +309,9 @@ class Graph(Reference):
     ) -> list[str]:
         """Write a module in C with the graph as a kernel for any implementation of OpenVX 1.3.
 
-        Its parameters are the tensors with memory that layers read, then those that layers write,
-        each in the order of the layers.  The arguments and errors are those of
-        `CompiledModel.emit_openvx`; the graph is verified first if it has changed.
+        Its parameters are the inputs, then the outputs that `description` lists: the tensors with
+        memory that layers read, and those that layers write.  The arguments and errors are those
+        of `CompiledModel.emit_openvx`; the graph is verified first if it has changed.
         """
         _, model = self._current()
         return model.emit_openvx(folder, name=name, target=target, fixed_point_position=8)

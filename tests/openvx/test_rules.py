@@ -150,10 +150,10 @@ def test_description() -> None:
     s = Setup()
     x, w = s.tensor(9, 8, 3), s.tensor(3, 2, 3, 4)
     hidden = s.graph.create_virtual_tensor((4, 7, 4))
-    y = s.tensor(7, 8, 5)
+    y, z, pooled = s.tensor(7, 8, 5), s.tensor(3, 3, 2), s.tensor(2, 3, 4)
     params = vx.DeconvolutionParams(a_y=1, **SATURATE)
-    s.graph.deconvolution_layer(s.tensor(3, 3, 2), s.tensor(3, 3, 2, 5), None, params, y)
-    s.graph.pooling_layer(hidden, vx.PoolingType.MAX, 2, 3, 0, 0, FLOOR, s.tensor(2, 3, 4))
+    s.graph.deconvolution_layer(z, s.tensor(3, 3, 2, 5), None, params, y)
+    s.graph.pooling_layer(hidden, vx.PoolingType.MAX, 2, 3, 0, 0, FLOOR, pooled)
     s.convolution(x, w, hidden, down_scale_size_rounding=FLOOR)
     nodes = {each["node"]: each for each in s.graph.describe()}
     # out = floor((in - kernel) / skip) + 1; deconvolution: (in - 1) upscale + kernel + a
@@ -165,6 +165,10 @@ def test_description() -> None:
     assert "node 2: convolution_layer, skip [2, 1]" in text
     assert f"outputs = {hidden.name} (virtual): UINT8[4, 7, 4]" in text
     assert f"outputs = {y.name}: UINT8[7, 8, 5]" in text
+    assert f"inputs: {z.name}, {x.name}\noutputs: {y.name}, {pooled.name}\n" in text
+    launches, kernels = s.graph.launches, {each.kernel for each in s.graph.launches}
+    assert len(launches) >= 3
+    assert f"launches: {sum(each.times for each in launches)}, kernels: {len(kernels)}" in text
 
 
 def test_all_rules_are_reported() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from nnefc.frontends.openvx.layers import Layer
@@ -16,8 +16,10 @@ def described(verified: Verified) -> list[dict[str, Any]]:
     return [_node(layer, verified.layouts) for layer in verified.layers]
 
 
-def description_text(nodes: list[dict[str, Any]]) -> str:
-    """What `described` returns as lines: a node, then its tensors."""
+def description_text(
+    nodes: list[dict[str, Any]], inputs: Iterable[TensorInfo], outputs: Iterable[TensorInfo]
+) -> str:
+    """What `described` returns as lines: a node, then its tensors; then those with memory."""
     lines: list[str] = []
     for node in nodes:
         inferred = [f", {name} {node[name]}" for name in ("skip", "upscale") if name in node]
@@ -29,6 +31,8 @@ def description_text(nodes: list[dict[str, Any]]) -> str:
             fraction = f" with {position} fraction bits" if position else ""
             type_ = f"{each['data_type']}{fraction}{each['dims']}"
             lines.append(f"    {each['parameter']} = {each['name']}{place}: {type_}")
+    for what, roots in (("inputs", inputs), ("outputs", outputs)):
+        lines.append(f"{what}: {', '.join(root.name for root in roots)}")
     return "\n".join(lines)
 
 
