@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -71,6 +72,27 @@ def read_exported(program: ExportedProgram) -> tuple[Program, dict[str, Array]]:
     every = (*inputs, *reader.attributes)
     read = Program("graph", _FILE, graph, every, tuple(outputs), reader.bodies, ranges)
     return read, reader.arrays
+
+
+def read_graph(
+    module: fx.GraphModule, tensors: Mapping[str, torch.Tensor]
+) -> tuple[Program, dict[str, Array]]:
+    """A functional graph module of ATen operators, and its arrays.
+
+    `tensors`: those inputs, by the names of placeholders, that are arrays of the program.
+    """
+    reader = _Reader(module)
+    inputs: list[Input] = []
+    for node in module.graph.nodes:
+        if node.op == "placeholder" and node.name in tensors:
+            reader.arrays[node.name] = array_of(tensors[node.name])
+            inputs.append(reader.input(node, InputKind.ARRAY, node.name))
+        elif node.op == "placeholder":
+            inputs += reader.user_input(node)
+    graph = reader.graph(module.graph)
+    outputs = tuple(Output(each, f"output_{i}") for i, each in enumerate(graph.outputs))
+    every = (*inputs, *reader.attributes)
+    return Program("graph", _FILE, graph, every, outputs, reader.bodies), reader.arrays
 
 
 def _output(index: int, spec: Any, value: Argument) -> Output:
