@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from nnefc.frontends.torch.program import InputKind, Program
+from nnefc.frontends.torch.program import Program
+from nnefc.frontends.torch.signature import user_inputs
 from nnefc.options.compile_config import CompileConfig
 from nnefc.options.import_config import ImportConfig
 from nnefc.pytorch.decompositions import decomposed
 from nnefc.pytorch.read_fx import read_exported
+from nnefc.pytorch.results import Results
 from nnefc.support.errors import Diagnostics, warn_python
 
 if TYPE_CHECKING:
@@ -30,36 +32,22 @@ class CompiledModule:
         self._in_spec, self._out_spec = spec.in_spec, spec.out_spec
         names = [each.arg.name for each in program.graph_signature.input_specs]
         users = [each.kind.name == "USER_INPUT" for each in program.graph_signature.input_specs]
-        tensors = {each.name for each in read.inputs if each.kind is InputKind.USER}
+        tensors = {each.label for each in user_inputs(read)}
         self._labels = [
             name if name in tensors else None for name, is_user in zip(names, users) if is_user
         ]
         """The names of the leaves of the inputs; None for those that are no tensors."""
-        self._results = [
-            None if constant else each.label
-            for each, constant in ((x, not hasattr(x.value, "name")) for x in read.outputs)
-            if not each.is_state
-        ]
-        self._constants = [each.value for each in read.outputs if not each.is_state]
+        self._results = Results(read)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The results of the module for these arguments; raises NnefError for others."""
-        import torch
         from torch.utils import _pytree as pytree
 
         flat, _ = pytree.tree_flatten((args, kwargs))
         given = {
             name: each for name, each in zip(self._labels, flat, strict=True) if name is not None
         }
-        found = self.model(**given)
-        several: list[Any] = [*found] if isinstance(found, tuple) else [found]
-        tensor: Any = getattr(torch, "from_numpy")  # noqa: B009 - PyTorch's has no types
-        arrays = iter(several)
-        leaves = [
-            constant if label is None else tensor(next(arrays))
-            for label, constant in zip(self._results, self._constants)
-        ]
-        return pytree.tree_unflatten(leaves, self._out_spec)
+        return pytree.tree_unflatten(self._results.of(self.model(**given)), self._out_spec)
 
 
 def compile(

@@ -37,6 +37,12 @@ KEPT: Final = (
 
 def decomposed(program: ExportedProgram) -> ExportedProgram:
     """A functional program in Core ATen and the operators of `KEPT`."""
+    exported: Any = program
+    return exported.run_decompositions(kept_table())
+
+
+def kept_table() -> Any:
+    """The decompositions of PyTorch into Core ATen, without those of `KEPT`."""
     import torch
 
     kept = {_overload(name) for name in KEPT}
@@ -44,8 +50,7 @@ def decomposed(program: ExportedProgram) -> ExportedProgram:
     for overload in list(table):
         if str(overload) in kept:
             del table[overload]
-    exported: Any = program
-    return exported.run_decompositions(table)
+    return table
 
 
 def _overload(name: str) -> str:

@@ -19,6 +19,7 @@ from nnefc.frontends.torch.program import (
     ItemType,
     Node,
     Output,
+    OutputKind,
     Program,
     Range,
     Ref,
@@ -63,7 +64,7 @@ def read_exported(program: ExportedProgram) -> tuple[Program, dict[str, Array]]:
         inputs.append(reader.input(node, kind, label))
     graph = reader.graph(program.graph)
     outputs = [
-        _output(i, spec, value)
+        _output(i, spec, value, reader.kind_of(value))
         for i, (spec, value) in enumerate(zip(signature.output_specs, graph.outputs, strict=True))
     ]
     exported: Any = program
@@ -90,17 +91,20 @@ def read_graph(
         elif node.op == "placeholder":
             inputs += reader.user_input(node)
     graph = reader.graph(module.graph)
-    outputs = tuple(Output(each, f"output_{i}") for i, each in enumerate(graph.outputs))
+    outputs = tuple(
+        Output(each, f"output_{i}", reader.kind_of(each)) for i, each in enumerate(graph.outputs)
+    )
     every = (*inputs, *reader.attributes)
     return Program("graph", _FILE, graph, every, outputs, reader.bodies), reader.arrays
 
 
-def _output(index: int, spec: Any, value: Argument) -> Output:
+def _output(index: int, spec: Any, value: Argument, kind: OutputKind) -> Output:
     """A result of a program."""
     if spec.kind.name == "USER_OUTPUT":
-        return Output(value, f"output_{index}" if not isinstance(value, Ref) else value.name)
+        label = value.name if isinstance(value, Ref) else f"output_{index}"
+        return Output(value, label, kind)
     if spec.kind.name == "BUFFER_MUTATION":
-        return Output(value, str(spec.target), is_state=True)
+        return Output(value, str(spec.target), OutputKind.STATE)
     message = f"the module changes its input '{spec.target}' in place"
     raise NnefError.of("torch/unsupported", message, Place(_FILE))
 
@@ -135,6 +139,8 @@ class _Reader:
 
     def __init__(self, module: fx.GraphModule) -> None:
         self._module = module
+        self._results = {node.name: node.meta.get("val") for node in module.graph.nodes}
+        """The fake tensors and symbolic numbers of nodes."""
         self.bodies: dict[str, Graph] = {}
         self.arrays: dict[str, Array] = {}
         self.attributes: list[Input] = []
@@ -154,6 +160,15 @@ class _Reader:
             return [Input(node.name, InputKind.NUMBER, node.name, "int64", extents)]
         self._constants[node.name] = value
         return []
+
+    def kind_of(self, value: Argument) -> OutputKind:
+        """What an output of the main graph is."""
+        import torch
+
+        if not isinstance(value, Ref):
+            return OutputKind.CONSTANT
+        is_tensor = isinstance(self._results.get(value.name), torch.Tensor)
+        return OutputKind.TENSOR if is_tensor else OutputKind.NUMBER
 
     def input(self, node: fx.Node, kind: InputKind, label: str) -> Input:
         """An input that is a tensor."""

@@ -13,7 +13,7 @@ from nnefc.frontends.common.operand_checks import check_input
 from nnefc.frontends.common.values import Array, EmptyTensor, Operand, OperatorError, operand
 from nnefc.frontends.torch.evaluate import BROKEN, Build, GraphEvaluator
 from nnefc.frontends.torch.item_types import item_type
-from nnefc.frontends.torch.program import Input, InputKind, Output, Program, Ref
+from nnefc.frontends.torch.program import Input, InputKind, Output, OutputKind, Program, Ref
 from nnefc.ir import Graph, TensorType
 from nnefc.support.errors import Diagnostic, Diagnostics, Place
 from nnefc.support.limits import Limits, how_to_raise
@@ -50,11 +50,10 @@ def build_graph(
         place = exhausted.place or Place(program.file)
         diagnostics.error(rule, exhausted.message, place, hint=hint)
     diagnostics.raise_errors()
-    results = [each for each in program.outputs if not each.is_state]
-    for each, name in zip(results, outputs, strict=True):
+    for each, name in zip(program.results, outputs, strict=True):
         _add_result(evaluator, each, name)
     for each in program.outputs:
-        if each.is_state:
+        if each.kind is OutputKind.STATE:
             states.store(each.label, bound.states.get(each.label), _value(evaluator, each))
     diagnostics.raise_errors()
     states.add_inputs(graph)

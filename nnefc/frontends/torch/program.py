@@ -103,14 +103,25 @@ class Input:
     """Numbers, or expressions of symbols: `3`, `2*s77`."""
 
 
+class OutputKind(Enum):
+    """What a result of the main graph is."""
+
+    TENSOR = "tensor"
+    NUMBER = "number"
+    """An integer that depends on symbols; a tensor of rank 0 of the model."""
+    CONSTANT = "constant"
+    """A value that the program knows; no result of the model."""
+    STATE = "state"
+    """The new value of a state; `label` is that of its input."""
+
+
 @dataclass(frozen=True, slots=True)
 class Output:
     """A result of the main graph."""
 
     value: Argument
     label: str
-    """The name of a result; for a new value of a state, the label of its input."""
-    is_state: bool = False
+    kind: OutputKind = OutputKind.TENSOR
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +146,11 @@ class Program:
     bodies: Mapping[str, Graph] = field(default_factory=dict[str, Graph])
     ranges: Mapping[str, Range] = field(default_factory=dict[str, Range])
     """By symbol."""
+
+    @property
+    def results(self) -> list[Output]:
+        """The outputs that a call returns as tensors, in order."""
+        return [o for o in self.outputs if o.kind in (OutputKind.TENSOR, OutputKind.NUMBER)]
 
     def nodes(self) -> Iterator[Node]:
         """The nodes of all graphs."""

@@ -42,7 +42,7 @@ class TorchSource(SymbolicSource):
         inputs = [each.label for each in user_inputs(program)]
         super().__init__(signature_of(program, self._shapes), inputs, given)
         self.name = program.name
-        self.outputs = output_names(each.label for each in program.outputs if not each.is_state)
+        self.outputs = output_names(each.label for each in program.results)
 
     def with_symbols(self, values: Mapping[str, int]) -> TorchSource:
         """A source of the same program, in which exactly these symbols are `given`."""
