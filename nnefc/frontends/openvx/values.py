@@ -30,8 +30,8 @@ class Call(NamedTuple):
         return self.layer.values[parameter]
 
     def real(self, parameter: str) -> float:
-        """A parameter that is a real number."""
-        return float(self.layer.values[parameter])
+        """A parameter that is a real number: FLOAT32, as the functions in C have it."""
+        return float(np.float32(self.layer.values[parameter]))
 
     @property
     def dims(self) -> dict[str, Dims]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.values import Operand
 from nnefc.frontends.openvx.enumerations import DTYPES, ActivationFunction
 from nnefc.frontends.openvx.specification import functions as specification
@@ -19,11 +20,26 @@ def activation(call: Call) -> Operand:
     if call.format in (FLOAT32, Q78):
         return specification.activation(call)
     make, function = call.make, call.value("function")
+    a, b = call.real("a"), call.real("b")
     x = make.cast(call.operands["inputs"], DType.FLOAT64)
-    if function == ActivationFunction.LOGISTIC:
-        x = make("neg", x)
-    y = FORMULAS[function](make, x, call.real("a"), call.real("b"))
+    match function:
+        case ActivationFunction.LOGISTIC:
+            x = make("neg", x)
+        case ActivationFunction.HYPERBOLIC_TAN:
+            x, b = _in_float32(make, make("mul", x, b)), 1.0
+        case ActivationFunction.LINEAR:
+            x, a = _in_float32(make, make("mul", x, a)), 1.0
+        case _:
+            pass
+    y = FORMULAS[function](make, x, a, b)
+    if function == ActivationFunction.LINEAR:
+        y = _in_float32(make, y)
     return make.cast(y, DTYPES[call.format.type])
+
+
+def _in_float32(make: OpBuilder, x: Operand) -> Operand:
+    """A product or sum of two numbers of float32, exact or rounded to float64, as in float32."""
+    return make.cast(make.cast(x, DType.FLOAT32), DType.FLOAT64)
 
 
 def softmax(call: Call) -> Operand:
