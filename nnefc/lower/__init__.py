@@ -52,6 +52,7 @@ _MODULES = (
     "blocked.elementwise",
     "elementwise.code_table",
     "elementwise.code_softmax",
+    "elementwise.ordered_sum",
     "blocked.mean_variance",
     "blocked.layout",
     "blocked.pooling",

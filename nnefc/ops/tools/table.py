@@ -41,6 +41,7 @@ MODULES = (
     "extended.integer_products",
     "extended.stepwise_conv",
     "extended.region_max",
+    "extended.ordered_sum",
     "extended.iota",
     "extended.append",
     "internal.code_matmul",

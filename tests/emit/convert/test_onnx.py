@@ -25,7 +25,7 @@ REFUSED = {
     *("log2", "logarithmic_quantize", "debox", "argmax_pool", "sample", "desample"),
     *("avg_roi_pool", "max_roi_pool", "roi_resample", "avg_roi_align", "max_roi_align"),
     *("max_pool_with_index", "doubling_high_product", "rounding_shift"),
-    *("shift_left", "shift_right", "stepwise_conv", "region_max"),
+    *("shift_left", "shift_right", "stepwise_conv", "region_max", "ordered_sum"),
 }
 """Operations that no handler writes, and compounds of these; shifts of signed integers."""
 NAMES = [name for name in declared() if name not in REFUSED]

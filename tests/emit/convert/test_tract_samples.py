@@ -26,6 +26,7 @@ REFUSED = {
     *("external", "constant", "variable", "update", "iota", "tri", "bitcast"),
     *("argmax_pool", "sample", "desample", "max_pool_with_index", "dequantize_blocks", "append"),
     *("doubling_high_product", "rounding_shift", "stepwise_conv", "region_max"),
+    "ordered_sum",
     *("avg_roi_pool", "max_roi_pool", "roi_resample", "avg_roi_align", "max_roi_align"),
 }
 """Operations that the dialect lacks, and those whose samples have no inputs."""
