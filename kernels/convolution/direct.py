@@ -26,7 +26,7 @@ DIRECT = Layout(
     "x:ref y:ref filter:ref bias:ref residual:ref taps:ref runs:ref x_pixels:ref y_pixels:ref "
     "residual_pixels:ref x_batch x_group y_batch y_group y_plane "
     "residual_batch residual_group residual_plane "
-    "groups group_tiles pixels depth run_count mode clamp last_channels "
+    "groups group_tiles pixels depth run_count mode clamp factor last_channels "
     "pixel_block depth_block part_tiles units unit_block"
 )
 """Parameters of `direct.convolution`.
@@ -41,7 +41,8 @@ DIRECT = Layout(
 - runs: int32 [run_count, 3 + pieces].  Pixels of a run share their taps: first pixel, end, the
   first entry in taps for each piece, and the end of the last piece's entries
 - mode: RESIDUAL and BOUNDED; clamp: the lowest and the highest result, two numbers in the type
-  of the accumulator in a word
+  of the accumulator in a word; factor: the bits of the float32 that sums of float16 products are
+  multiplied with
 - last_channels: channels of the last block of the last tile if padding channels must become zero,
   else 0
 
@@ -74,6 +75,7 @@ in pieces of `depth_block`; a tile of the launch is `unit_block` of `units`.
     RUN_COUNT,
     MODE,
     CLAMP,
+    _,
     LAST_CHANNELS,
     PIXEL_BLOCK,
     DEPTH_BLOCK,

@@ -56,7 +56,7 @@ class AccessPattern:
     """Whether stores bypass the caches; requires one result and inputs that are contiguous or
     repeated."""
     quick: bool = False
-    """Whether `quick_halves` rounds to bfloat16, and computes functions of rounded results."""
+    """Whether `quick_halves` rounds to halves, and computes functions of rounded results."""
 
 
 SPACE = "rows columns tile_rows tile_columns column_tiles middle outer period"

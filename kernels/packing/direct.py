@@ -22,6 +22,7 @@ Parameters, in order:
 - entries of a piece
 - whether the entries of a tap are consecutive
 - inputs of a word, which divide those of an entry, and planes of a word, which divide these
+- optionally an exponent: items are multiplied with two to its power
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ def entries(inputs: int, taps: int, step: int) -> int:
 
 
 def permutes(shape: tuple[int, ...], parameters: Parameters) -> bool:
-    """Whether the parameters list all taps."""
-    return set(parameters[0]) == set(itertools.product(*map(range, shape[3:])))
+    """Whether the parameters list all taps, and no exponent."""
+    return not any(parameters[7:]) and set(parameters[0]) == set(itertools.product(*map(range, shape[3:])))
 
 
 def size(shape: tuple[int, ...], parameters: Parameters) -> int:
@@ -57,7 +58,7 @@ def size(shape: tuple[int, ...], parameters: Parameters) -> int:
 
 
 def fill(source: Array, parameters: Parameters, packed: Array, _: Release | None) -> None:
-    taps, step, width, piece, by_taps, *word = parameters
+    taps, step, width, piece, by_taps, inputs_of_word, planes, *exponent = parameters
     groups, outputs, inputs = source.shape[:3]
     tiles = -(-outputs // width)
     steps = -(-inputs // step)
@@ -87,7 +88,8 @@ def fill(source: Array, parameters: Parameters, packed: Array, _: Release | None
                 values[:, count:] = 0
                 flat[:, :, j] = values.reshape(steps, step, width)
             for first, target in pieces:
-                target[t] = _by_words(entries_of_tile[first : first + piece], *word)
+                words = _by_words(entries_of_tile[first : first + piece], inputs_of_word, planes)
+                target[t] = np.ldexp(words, *exponent) if any(exponent) else words
 
 
 def _by_words(weights: Array, inputs: int, planes: int) -> Array:

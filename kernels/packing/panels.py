@@ -1,6 +1,6 @@
 """Pack the columns of matrices [..., depth, count], in the format of `nnefc.kernels.tile.panels`.
 
-Parameters: (panels, unit), or (panels, unit, word, planes).  The columns, padded with zeros to
+Parameters: (panels, unit), or (panels, unit, word, planes), or those and an exponent.  The columns, padded with zeros to
 whole units, are split into panels whose widths differ by at most one unit, wider panels first; a
 panel is [depth, its columns].
 
@@ -9,7 +9,8 @@ of a column at once.  The depth is padded with zeros to whole words, and a panel
 
     [words, planes, its columns, rows of a plane]
 
-where plane p of a word has its rows p, p + planes, ...
+where plane p of a word has its rows p, p + planes, ...  Items are multiplied with two to the power
+of the exponent.
 """
 
 from __future__ import annotations
@@ -28,26 +29,26 @@ CHUNK_BYTES: Final = 32 << 20
 """Bytes of the source per step; the caller may release its pages after each step."""
 
 
-def permutes(_shape: tuple[int, ...], _parameters: Parameters) -> bool:
-    """True."""
-    return True
+def permutes(_shape: tuple[int, ...], parameters: Parameters) -> bool:
+    """Whether there is no exponent."""
+    return not any(parameters[4:])
 
 
 def size(shape: tuple[int, ...], parameters: Parameters) -> int:
     """Items of all panels."""
     *batch, depth, count = shape
-    unit, (word, _) = parameters[1], _word(parameters)
+    unit, word = parameters[1], _word(parameters)[0]
     return math.prod(batch) * -(-depth // word) * word * -(-count // unit) * unit
 
 
 def _word(parameters: Parameters) -> Parameters:
-    """(rows of a word, planes of a word)."""
-    return parameters[2:] or (1, 1)
+    """(rows of a word, planes of a word, exponent)."""
+    return (*parameters[2:], *(1, 1, 0)[len(parameters) - 2 :])
 
 
 def fill(source: Array, parameters: Parameters, packed: Array, release: Release | None) -> None:
     panels, unit = parameters[:2]
-    word, planes = _word(parameters)
+    word, planes, exponent = _word(parameters)
     *batch, rows, count = source.shape
     depth = -(-rows // word) * word
     narrow, wider = divmod(-(-count // unit), panels)
@@ -63,7 +64,7 @@ def fill(source: Array, parameters: Parameters, packed: Array, release: Release 
             if word == 1:
                 _fill(part, items, columns)
             else:
-                _fill_words(part, items, columns, (word, planes))
+                _fill_words(part, items, columns, (word, planes, exponent))
             start = end
             if release is not None:
                 release()
@@ -82,8 +83,8 @@ def _fill(packed: Array, source: Array, columns: int) -> None:
 
 
 def _fill_words(packed: Array, source: Array, columns: int, sizes: Parameters) -> None:
-    """As `_fill`, by words; `sizes`: rows and planes of a word."""
-    word, planes = sizes
+    """As `_fill`, by words; `sizes`: rows and planes of a word, and an exponent."""
+    word, planes, exponent = sizes
     *batch, depth, count = source.shape
     target = packed.reshape(*batch, -1, -(-depth // word), planes, columns, word // planes)
     for first in range(0, target.shape[-5] * columns, columns):
@@ -92,6 +93,6 @@ def _fill_words(packed: Array, source: Array, columns: int, sizes: Parameters) -
         for i in range(word):
             rows = source[..., i::word, first : first + some]
             items = panel[..., i % planes, :, i // planes]
-            items[..., : rows.shape[-2], :some] = rows
+            items[..., : rows.shape[-2], :some] = np.ldexp(rows, exponent) if exponent else rows
             items[..., rows.shape[-2] :, :some] = 0
             items[..., some:] = 0

@@ -1,7 +1,7 @@
-"""Attention of bfloat16, softmax(expression(Q K^T)) V, as `attention`.
+"""Attention of halves, softmax(expression(Q K^T)) V, as `attention`.
 
 A unit of work is at most 32 rows of one batch item.  Its scores against all keys stay in memory of
-the thread, in float32: products, the expression, exponentials.  These are rounded to bfloat16 and
+the thread, in float32: products, the expression, exponentials.  These are rounded to halves and
 multiplied with V; sums are divided by the sum of the exponentials at the end.  Tiles of products
 are in matrix registers (`matrix_tile`), or in vectors (`word_tile`).
 """
@@ -40,7 +40,7 @@ from nnefc.kernels.tile.matrix_tile import (
 from nnefc.kernels.tile.panels import BATCH, batch_offset, part_start
 from nnefc.kernels.tile.register_tile import covering_tiles, local_bytes, tile_rows, tile_width
 from nnefc.kernels.tile.word_tile import WORD_TILE_ARGUMENTS, word_tile
-from nnefc.kernels.vector.dot_halves import WORD_HALVES, half_dot
+from nnefc.kernels.vector.dot_halves import WORD_HALVES, Half, half_dot
 from nnefc.kernels.vector.dot_words import WORD_BYTES
 from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.kernels.vector.memory import address, helper, load_word, procedure
@@ -76,12 +76,13 @@ def blocking() -> Blocking:
 def attention_layout(operands: int) -> Layout:
     """Parameters of `attention_halves.rows`: q [rows, depth], k^T, v, and y [rows, width].
 
-    - q: bfloat16; rows are contiguous
+    - q: halves, as float16 multiplied with `SMALLER`; rows are contiguous
     - k: panels of words [depth / 2, keys] (`nnefc.kernels.tile.panels`), `key_parts` of them
     - v: words [keys / 2, width] of two keys, for whole steps (`Blocking`); items beyond are 0
     - y: float32; rows are contiguous, and `width` is a multiple of 16
     - `factor`: the bits of a positive float32 that scores are multiplied with after the expression
-    - `zero`: a row of zeros for the columns of a tile in vectors
+    - `start`: a row for the columns of a tile in vectors: zeros, with which sums begin, or numbers
+      that a `ChainDot` multiplies them with
     - `m_parts`: parts of at least 16 and at most 32 rows; a tile is `unit_block` of `units`
     - `pitch`: bytes between rows of scores
     - others: as in `attention.attention_layout`
@@ -89,7 +90,7 @@ def attention_layout(operands: int) -> Layout:
     fields = [
         *operand_fields("q", "k", "v", "y"),
         f"rows keys depth width batch_rank batch:{BATCH} m_parts key_parts pitch units unit_block",
-        "empty zero:ref factor operands",
+        "empty start:ref factor operands",
         *operand_fields(*(f"x{i}" for i in range(operands))),
     ]
     return Layout(" ".join(fields))
@@ -124,30 +125,30 @@ def attention_layout(operands: int) -> Layout:
     UNITS,
     UNIT_BLOCK,
     EMPTY,
-    ZERO,
+    START,
     FACTOR,
     OPERANDS,
 ) = attention_layout(0).offsets
 
 
 def _substitutes(
-    heights: tuple[int, ...], widths: tuple[int, ...], epilogue: Epilogue | None
+    item: Half, heights: tuple[int, ...], widths: tuple[int, ...], epilogue: Epilogue | None
 ) -> list[Kernel]:
     """The kernel with all tiles that other numbers of rows and widths need."""
-    return [rows(*covering_tiles(heights, widths), epilogue)] if heights else []
+    return [rows(item, *covering_tiles(heights, widths), epilogue)] if heights else []
 
 
 @family(substitutes=_substitutes)
 def rows(
-    heights: tuple[int, ...], widths: tuple[int, ...], epilogue: Epilogue | None
+    item: Half, heights: tuple[int, ...], widths: tuple[int, ...], epilogue: Epilogue | None
 ) -> KernelFunction:
-    """Attention; `epilogue` is applied to the scores.
+    """Attention of halves of type `item`; `epilogue` is applied to the scores.
 
     `heights` and `widths` of tiles are empty for matrix registers, which take any.
     """
-    attend, begin, end = _loops(), _do_nothing, _do_nothing
+    attend, begin, end = _loops(item), _do_nothing, _do_nothing
     if heights:
-        tile = word_tile(half_dot(), heights, widths)
+        tile = word_tile(half_dot(item), heights, widths)
     else:
         tile, begin, end = matrix_tile(host().matrix_dot), _begin(), end_matrices
     scores, powers = local_bytes(UNIT_ROWS * _PITCH), local_bytes(UNIT_ROWS * _PITCH // 2)
@@ -209,14 +210,14 @@ def _rows_product() -> Any:
 
 
 @cache
-def _loops() -> Any:
+def _loops(item: Half) -> Any:
     """Helper `attend(bases, params, first, last, tile, finish, table, scores, powers, state)`.
 
     `tile` and `finish` are the addresses of `matrix_tile` and `apply_rows` (or 0); the others those
     of memory of the thread.
     """
     call_finish = procedure(APPLY_ARGUMENTS)
-    power, divide = half_exponentials(), divide_rows("float32")
+    power, divide = half_exponentials(item), divide_rows("float32")
     _, most_vectors, lanes, step = blocking()
     multiply, halves = _rows_product(), WORD_HALVES
 
@@ -235,7 +236,7 @@ def _loops() -> Any:
         width_parts = (width_vectors + most_vectors - 1) // most_vectors
         powers_row = vectors * lanes * halves
         powers_row = (max(padded * halves, powers_row) + 63) // 64 * 64
-        zero, factor = address(bases, params + ZERO), load_word(params + FACTOR)
+        starts, factor = address(bases, params + START), load_word(params + FACTOR)
         unit_block, units = load_word(params + UNIT_BLOCK), load_word(params + UNITS)
         for t in range(first * unit_block, min(last * unit_block, units)):
             part, number = t % m_parts, t // m_parts
@@ -251,7 +252,7 @@ def _loops() -> Any:
                 panel = k + start * words * WORD_BYTES
                 multiply(
                     *(tile, rows, count, words, q, q_row, panel, count * WORD_BYTES),
-                    *(zero, scores + start * 4, pitch),
+                    *(starts, scores + start * 4, pitch),
                 )
             if finish != 0:
                 place_operands(bases, params, OPERANDS, BATCH_RANK, number, top, 0, table)
@@ -262,7 +263,7 @@ def _loops() -> Any:
                 count = part_start(j + 1, width_vectors, width_parts) * lanes - start
                 multiply(
                     *(tile, rows, count, padded // halves, powers, powers_row),
-                    *(v + start * WORD_BYTES, v_row, zero, y + start * 4, y_row),
+                    *(v + start * WORD_BYTES, v_row, starts, y + start * 4, y_row),
                 )
             divide(rows, width, y, y_row, state, load_word(params + EMPTY))
 

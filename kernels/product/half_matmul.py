@@ -1,6 +1,6 @@
-"""Matrix products of bfloat16: float32 sums of products, then an expression of each sum.
+"""Matrix products of halves: float32 sums of products, then an expression of each sum.
 
-A and B are bfloat16, B in panels of words (`packing.panels`).  A sum is one chain over the
+A and B are bfloat16 or float16, B in panels of words (`packing.panels`).  A sum is one chain over the
 depth, so all partitions give the same bits.  See `word_product`.
 """
 
@@ -12,20 +12,20 @@ from nnefc.kernels.family import Kernel, KernelFunction, family
 from nnefc.kernels.product.word_product import word_product
 from nnefc.kernels.tile.expression_epilogue import Epilogue
 from nnefc.kernels.tile.register_tile import covering_tiles
-from nnefc.kernels.vector.dot_halves import half_dot
+from nnefc.kernels.vector.dot_halves import Half, half_dot
 from nnefc.kernels.vector.quick_halves import quick
 
 
 def _substitutes(
-    heights: tuple[int, ...], widths: tuple[int, ...], epilogue: Epilogue
+    item: Half, heights: tuple[int, ...], widths: tuple[int, ...], epilogue: Epilogue
 ) -> Iterator[Kernel]:
     """The kernel with all tiles that products of other sizes need."""
-    yield product(*covering_tiles(heights, widths), epilogue)
+    yield product(item, *covering_tiles(heights, widths), epilogue)
 
 
 @family(substitutes=_substitutes)
 def product(
-    heights: tuple[int, ...], widths: tuple[int, ...], epilogue: Epilogue
+    item: Half, heights: tuple[int, ...], widths: tuple[int, ...], epilogue: Epilogue
 ) -> KernelFunction:
     """Product with tiles of the `heights` and `widths`; the epilogue's first input is the sums."""
-    return word_product(half_dot(), heights, widths, epilogue, quick)
+    return word_product(half_dot(item), heights, widths, epilogue, quick)

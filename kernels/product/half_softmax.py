@@ -1,4 +1,4 @@
-"""Exponentials of rows of scores, rounded to bfloat16."""
+"""Exponentials of rows of scores, rounded to halves."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from nnefc.kernels.reduce.softmax import larger, masked
 from nnefc.kernels.vector import quick_halves
+from nnefc.kernels.vector.dot_halves import SMALLER, Half
 from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.kernels.vector.lanes import Lanes, select, shuffle
 from nnefc.kernels.vector.llvm_types import FLOAT, I32
@@ -25,11 +26,11 @@ _TOGETHER: Final = 4
 
 
 @cache
-def half_exponentials() -> Any:
+def half_exponentials(item: Half) -> Any:
     """Intrinsic `run(rows, n, count, x, x_row, factor, y, y_row, state)`.
 
-    Rows of n float32 at x become exp(factor * (item - largest of the row)), rounded to bfloat16, at
-    y; `factor` is the bits of a positive float32.  Rows of y have `count` items, rounded up to
+    Rows of n float32 at x become exp(factor * (item - largest of the row)), rounded to `item`, at
+    y, as float16 multiplied with `SMALLER`; `factor` is the bits of a positive float32.  Rows of y have `count` items, rounded up to
     whole vectors; those beyond n are 0.  `state` holds two words per row, the largest item and the
     sum of the exponentials before they are rounded.
     """
@@ -56,14 +57,15 @@ def half_exponentials() -> Any:
                 value = v.load(item_pointer(v, source, index), mask=mask)
                 value = _power(masked(mask, value, -math.inf) - base, factor)
                 at = v.at(target, builder.mul(index, v.word(2)))
-                quick_halves.narrow(value).store(at)
+                small = value * SMALLER if item == "float16" else value
+                quick_halves.narrow(small, item).store(at)
                 return [carried[0] + value]
 
             (sums,) = along(v, n, [v.zero()], power)
             v.store_item(sums.total(), top_at, 8)
             filled = builder.and_(builder.add(n, v.word(v.lanes - 1)), v.word(-v.lanes))
             with v.loop(filled, count, v.lanes) as column:
-                v.of("bfloat16").zero().store(v.at(target, builder.mul(column.index, v.word(2))))
+                v.of(item).zero().store(v.at(target, builder.mul(column.index, v.word(2))))
 
     return run
 

@@ -86,6 +86,11 @@ class Isa(NamedTuple):
     """Intrinsic that adds pairs of products of bfloat16 to float32, or empty.  It is an optional
     extension, which `variants` sets, and `host` where it is faster than products of float32.  On
     Intel's processors `vdpbf16ps` takes two cycles: half as many products as of float32."""
+    float16_fma: str = ""
+    """Intrinsic for multiply-adds of vectors of float16, twice as many per instruction as of
+    float32, or empty.  It is an optional extension, which `host` and `variants` set."""
+    pair_sums: str = ""
+    """Intrinsic that adds neighbouring float16 of two vectors, or empty."""
     matrix_dot: str = ""
     """Intrinsic of LLVM, after `llvm.x86.`, that multiplies registers of 16 rows of bfloat16, or
     empty.  It is an optional extension, which `host` and `variants` set."""
@@ -196,6 +201,7 @@ AARCH64 = Isa(
     byte_shuffle="llvm.aarch64.neon.tbl4.v16i8",
     short_shuffle="llvm.aarch64.neon.tbl2.v16i8",
     codes="int8",
+    pair_sums="llvm.aarch64.neon.faddp.v8f16",
 )
 """NEON."""
 TABLE = {isa.name: isa for isa in (X86_64_V2, X86_64_V3, X86_64_V4_256, X86_64_V4, AARCH64)}
@@ -222,6 +228,7 @@ EXTENSIONS: Final = (
     _Extension("x86-64-v4", MATRICES["matrix_dot"], "matrix_dot", "tdpbf16ps"),
     _Extension("x86-64-v4", MATRICES["matrix_byte_dot"], "matrix_byte_dot", "tdpbusd"),
     _Extension("aarch64", "dotprod", "byte_dot", "llvm.aarch64.neon.sdot.v4i32.v16i8"),
+    _Extension("aarch64", "fullfp16", "float16_fma", "llvm.fma.v8f16"),
     _Extension("aarch64", "bf16", "bfloat16_dot", "llvm.aarch64.neon.bfdot.v4f32.v8bf16"),
     _Extension("aarch64", "i8mm", "byte_squares", "llvm.aarch64.neon.smmla.v4i32.v16i8"),
 )

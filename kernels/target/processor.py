@@ -66,12 +66,13 @@ def x86_features() -> set[str]:
 def arm_features() -> set[str]:
     """Linux names of the features of an aarch64 processor.
 
-    Only `dotprod` and `bf16` have LLVM's names.
+    Only `dotprod`, `fullfp16`, `bf16` and `i8mm` are LLVM's names.
     """
     features = described().get("Features")
     if features is None:
         return {name for name, present in _llvm_features().items() if present}
-    return set(features.replace("asimddp", "dotprod").split())
+    features = features.replace("asimddp", "dotprod").replace("asimdhp", "fullfp16")
+    return set(features.split())
 
 
 def has_half_units() -> bool:

@@ -21,7 +21,7 @@ from nnefc.support.errors import NnefError
 
 _SHORT: Final = {
     **{"avxvnni": "vnni", "avx512vnni": "vnni", "avx512bf16": "bf16"},
-    **{"amx-bf16": "amx", "amx-int8": "amx"},
+    **{"amx-bf16": "amx", "amx-int8": "amx", "fullfp16": "fp16"},
 }
 """Names that users may write instead of LLVM's; the last extension with such a name is meant."""
 

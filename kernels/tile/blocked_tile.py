@@ -42,6 +42,8 @@ MAX_HEIGHT: Final = 8
 
 TAP_BYTES: Final = 8
 """Bytes of an entry of `taps`."""
+FACTOR_BYTES: Final = 8
+"""See `TileArguments.clamp`."""
 FIRST, LAST, RESIDUAL, FILLED, BOUNDED = 1, 2, 4, 8, 16
 """Bits of `mode`.
 
@@ -73,7 +75,8 @@ class TileArguments(NamedTuple):
     - x, y, residual: planes, with int32 offsets of pixels (`_pixels`) and the bytes between channel
       blocks (`_plane`)
     - filter: [weights, channels, panel_width]; bias: [panel_width]
-    - clamp: the lowest and the highest result, two numbers in the type of the accumulator
+    - clamp: the lowest and the highest result, two numbers in the type of the accumulator; after
+      `FACTOR_BYTES` a float32 that tiles of float16 multiply the sums with
     - last_channels: channels of the last block, if `mode` has FILLED
     """
 

@@ -1,9 +1,9 @@
-"""The register tile over channel-blocked bfloat16: float32 sums of products of words.
+"""The register tile over channel-blocked halves: float32 sums of products of words.
 
 As in `blocked_tile`, a tile is some pixels x `vectors` channel blocks of the output, and its
 addresses are data.  A step broadcasts a word of two channels of a pixel and multiplies it with
 words of weights.  The whole reduction stays in registers.  Complete sums are clamped in float32,
-and may be stored as bfloat16.
+and may be stored as halves.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -19,6 +19,7 @@ from typing import Any
 from nnefc.kernels.codegen.llvm_ir import ir
 from nnefc.kernels.tile.blocked_tile import (
     BOUNDED,
+    FACTOR_BYTES,
     FILLED,
     TAP_BYTES,
     TileArguments,
@@ -29,14 +30,21 @@ from nnefc.kernels.tile.offset_table import table_offset
 from nnefc.kernels.tile.real_form import RealForm, finished
 from nnefc.kernels.tile.strips import one_by_one, strips
 from nnefc.kernels.vector.conversion import convert
-from nnefc.kernels.vector.dot_halves import WORD_HALVES, half_dot
+from nnefc.kernels.vector.dot_halves import (
+    CHAIN,
+    WORD_HALVES,
+    ChainDot,
+    Half,
+    HalfProducts,
+    half_dot,
+)
 from nnefc.kernels.vector.dot_words import WORD_BYTES
-from nnefc.kernels.vector.lanes import Lanes, clamp, select
+from nnefc.kernels.vector.lanes import Lanes, clamp, fma, select
 from nnefc.kernels.vector.vector_builder import Vector
 
 
 @cache
-def cover_halves(form: RealForm, vectors: int, channels: int) -> Any:
+def cover_halves(item: Half, form: RealForm, vectors: int, channels: int) -> Any:
     """Intrinsic `cover(pixels, depth, ...)`, see `blocked_tile.TileArguments`.
 
     Of `mode`, BOUNDED and FILLED are read.  `channels`: items of an entry of the reduction, even.
@@ -46,7 +54,8 @@ def cover_halves(form: RealForm, vectors: int, channels: int) -> Any:
     def emit(v: Vector, pixels: int, number: Any, tiles: Any, words: Sequence[Any]) -> None:
         strip = number, tiles
         given = TileArguments(*words)
-        _HalfTile(v, pixels, vectors, channels // WORD_HALVES, strip, given).emit(form)
+        dot, size = half_dot(item), (pixels, vectors, channels // WORD_HALVES)
+        _HalfTile(v, dot, size, strip, given).emit(form)
 
     tables = [TileArguments._fields.index(f"{name}_pixels") for name in ("x", "y", "residual")]
     words = len(TileArguments._fields)
@@ -59,15 +68,16 @@ class _HalfTile:
     def __init__(
         self,
         v: Vector,
-        height: int,
-        vectors: int,
-        words: int,
+        dot: HalfProducts,
+        size: tuple[int, int, int],
         strip: tuple[Any, Any],
         given: TileArguments,
     ) -> None:
-        """`words`: words of an entry; `strip`: number of this tile in its strip, and its tiles."""
-        self.v, self.builder = v, v.builder
-        self.height, self.vectors, self.words, self.given = height, vectors, words, given
+        """`size`: pixels, vectors, and words of an entry; `strip`: number of this tile in its
+        strip, and its tiles.
+        """
+        self.v, self.builder, self.dot, self.given = v, v.builder, dot, given
+        self.height, self.vectors, self.words = height, _, _ = size
         self.number, self.tiles = strip
         skipped = self.builder.mul(self.number, v.word(4 * height))
         self.x_pixels, self.y_pixels, self.residual_pixels = (
@@ -139,13 +149,32 @@ class _HalfTile:
 
     def _sums(self) -> list[Lanes]:
         """The complete sums, with the bias; that of pixel i, vector j has index i * vectors + j."""
-        v, given, dot = self.v, self.given, half_dot()
+        v, given, dot = self.v, self.given, self.dot
+        bias, count = v.pointer(given.bias), self.height * self.vectors
+        zeros = [v.zero()] * count
+        # the bias is added last, because small sums would lose more by rounding
+        starts = [v.load(bias, v.nbytes * j) for j in range(self.vectors)] * self.height
+        if not isinstance(dot, ChainDot):
+            sums = self._products(v.word(0), given.depth, zeros)
+            return [start + y for start, y in zip(starts, sums, strict=True)]
+        step = max(CHAIN // self.words, 1)
+        with v.loop(0, given.depth, step, zeros) as chain:
+            end = self.builder.add(chain.index, v.word(step))
+            is_inside = self.builder.icmp_signed("<", end, given.depth)
+            end = self.builder.select(is_inside, end, given.depth)
+            chains = self._products(chain.index, end, [v.of("int32").zero()] * count)
+            chain.next = dot.flush(chain.values, chains)
+        factor = v.load_splat(v.pointer(given.clamp), FACTOR_BYTES)
+        return [fma(y, factor, start) for start, y in zip(starts, chain.values, strict=True)]
+
+    def _products(self, first: Any, end: Any, before: Sequence[Lanes]) -> list[Lanes]:
+        """The sums or chains `before`, with the products of some entries added."""
+        v, given, dot = self.v, self.given, self.dot
         words_of = v.of("int32")
-        x, taps, filter_, bias = map(v.pointer, (given.x, given.taps, given.filter, given.bias))
+        x, taps, filter_ = map(v.pointer, (given.x, given.taps, given.filter))
         base = [v.at(x, table_offset(v, self.x_pixels, i)) for i in range(self.height)]
         row = self.vectors * v.nbytes
-        zeros = [v.zero()] * (self.height * self.vectors)
-        with v.loop(0, given.depth, 1, zeros) as turn:
+        with v.loop(first, end, 1, before) as turn:
             sums = list(turn.values)
             tap = v.at(taps, self.builder.mul(turn.index, v.word(TAP_BYTES)))
             offset, number = table_offset(v, tap, 0), table_offset(v, tap, 1)
@@ -162,9 +191,7 @@ class _HalfTile:
                         k = i * self.vectors + j
                         sums[k] = dot.add(sums[k], items, weights[j])
             turn.next = sums
-        # the bias is added last, because small sums would lose more by rounding
-        starts = [v.load(bias, v.nbytes * j) for j in range(self.vectors)] * self.height
-        return [start + y for start, y in zip(starts, turn.values, strict=True)]
+        return list(turn.values)
 
     def _places(self, tensor: Any, pixels: Any, plane: Any) -> Iterator[Any]:
         """Pointers to the vectors of the tile in a blocked tensor."""

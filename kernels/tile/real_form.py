@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 from nnefc.kernels.vector.conversion import convert
 from nnefc.kernels.vector.emit_expression import emit
 from nnefc.kernels.vector.expression_argument import Expression
+from nnefc.kernels.vector.item_types import HALVES
 from nnefc.kernels.vector.lanes import Lanes
 from nnefc.kernels.vector.quick_halves import narrow, quick
 
@@ -19,7 +20,7 @@ class RealForm(NamedTuple):
     residual: str = ""
     """Item type of the residual; empty for none."""
     expression: Expression | None = None
-    """A function of the sum, and of the residual, that gives y, a bfloat16.
+    """A function of the sum, and of the residual, that gives y, a half.
 
     None if y is the clamped sum of both.
     """
@@ -40,6 +41,6 @@ def finished(form: RealForm, x: Lanes, residual: Lanes | None = None) -> Lanes:
 
 def stored(x: Lanes, dtype: str) -> Lanes:
     """A number that a kernel has computed, in the type of its result."""
-    if (x.dtype, dtype) == ("float32", "bfloat16"):
-        return narrow(x)
+    if x.dtype == "float32" and dtype in HALVES:
+        return narrow(x, dtype)
     return convert(x, dtype)

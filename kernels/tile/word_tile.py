@@ -1,4 +1,4 @@
-"""The register tile of products whose unit of the depth is a word: four codes, or two bfloat16.
+"""The register tile of products whose unit of the depth is a word: four codes, or two halves.
 
 A step broadcasts a word of a row of A and multiplies it with vectors of words of B, as a step of
 `nnefc.kernels.tile.register_tile` does with items.  The whole depth is summed in registers, so a
@@ -19,6 +19,7 @@ from typing import Any
 from nnefc.kernels.codegen.llvm_ir import ir
 from nnefc.kernels.tile.dot_squares import add_squares, exchanged
 from nnefc.kernels.tile.register_tile import TileEmitter, each_size
+from nnefc.kernels.vector.dot_halves import CHAIN, ChainDot
 from nnefc.kernels.vector.dot_words import WordDot
 from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.kernels.vector.llvm_types import I32
@@ -33,8 +34,8 @@ def word_tile(dot: WordDot, heights: tuple[int, ...], widths: tuple[int, ...]) -
 
     Sums of m rows and n columns over `words` words: m is one of `heights`, n items fit into the
     largest of `widths` (vectors).  Rows of A are `a_row` bytes apart, planes of B `b_row`.  Sums of
-    a column begin at its item of `start`.  B, `start` and `sums` have whole vectors; the last two
-    have the type of sums of `dot`.  While it multiplies, a tile of several rows prefetches
+    a column begin at its item of `start`; a `ChainDot` multiplies them with it instead.  B, `start`
+    and `sums` have whole vectors; the last two have the type of sums of `dot`.  While it multiplies, a tile of several rows prefetches
     `ahead_step` bytes at `ahead` for each word of the depth.
     """
 
@@ -62,7 +63,12 @@ class _WordTile(TileEmitter):
     """Bytes from plane to plane of B, an LLVM word."""
 
     def products(self, depth, a, a_row, a_step, b, b_row, starts=None, ahead=None):
-        """As of `TileEmitter`; pairs of words of pairs of rows by `dot_squares`, if it is there."""
+        """As of `TileEmitter`; pairs of words of pairs of rows by `dot_squares`, if it is there.
+
+        A `ChainDot` multiplies the sums with `starts`.
+        """
+        if isinstance(self.dot, ChainDot):
+            return self._chains(self.dot, depth, a, a_row, b, b_row, starts, ahead)
         name = getattr(self.dot, "squares", "")
         if not name or self.height == 1 or starts is None:
             return super().products(depth, a, a_row, a_step, b, b_row, starts, ahead)
@@ -83,6 +89,25 @@ class _WordTile(TileEmitter):
         with v.loop(even, depth, 1, values) as turn:
             turn.next = self._step(turn.values, at_a, offsets, at_b)
         return turn.values
+
+    def _chains(self, dot, depth, a, a_row, b, b_row, factors, ahead):
+        """Sums of products that are added along chains, and then multiplied with factors."""
+        v, builder = self.v, self.v.builder
+        offsets = [builder.mul(a_row, v.word(i)) for i in range(self.height)]
+        count = self.height * self.width
+        with v.loop(0, depth, CHAIN, [*[v.of(dot.sums).zero()] * count, a, b]) as chain:
+            *sums, at_a, at_b = chain.values
+            end = builder.add(chain.index, v.word(CHAIN))
+            end = builder.select(builder.icmp_signed("<", end, depth), end, depth)
+            with v.loop(chain.index, end, 1, [*[v.zero()] * count, at_a, at_b]) as turn:
+                *values, at_a, at_b = turn.values
+                if ahead is not None:
+                    v.prefetch(v.at(ahead[0], builder.mul(turn.index, ahead[1])))
+                values = self._step(values, at_a, offsets, at_b)
+                turn.next = [*values, v.at(at_a, v.itemsize), v.at(at_b, b_row)]
+            *values, at_a, at_b = turn.values
+            chain.next = [*dot.flush(sums, values), at_a, at_b]
+        return [x * y for x, y in zip(chain.values[:count], factors, strict=True)]
 
     def _squares(self, name, values, rows, at_b):
         """Add the products of two columns of words of A and two rows of words of B."""

@@ -9,7 +9,7 @@ from typing import Any
 from nnefc.kernels.vector.conversion import truncated
 from nnefc.kernels.vector.expression_argument import Expression, Number
 from nnefc.kernels.vector.instructions import INSTRUCTIONS, Call
-from nnefc.kernels.vector.item_types import BITS, INTEGERS, limits
+from nnefc.kernels.vector.item_types import BITS, HALVES, INTEGERS, limits
 from nnefc.kernels.vector.lane_builder import LaneBuilder
 from nnefc.kernels.vector.lanes import Lanes, constant
 
@@ -29,10 +29,10 @@ def emit(
     """Emit all steps of an expression for vectors of its inputs; returns its results.
 
     `libm`: address of the table of the C library, an LLVM word; required if the expression
-    `calls_library`.  `quick` is asked first: for conversions, and if all results are bfloat16, for
+    `calls_library`.  `quick` is asked first: for conversions, and if all results are halves, for
     functions.
     """
-    rounds = all(expression.types[result] == "bfloat16" for result in expression.results)
+    rounds = all(expression.types[result] in HALVES for result in expression.results)
     values = list(inputs)
     literals: dict[int, Number] = {}
     whole = clamped_casts(expression)

@@ -1,6 +1,6 @@
-"""Elementary functions and conversions for results that are rounded to bfloat16.
+"""Elementary functions and conversions for results that are rounded to halves.
 
-Kernels that multiply bfloat16 use them in expressions whose results are bfloat16.  Functions differ
+Kernels that multiply halves use them in expressions whose results are halves.  Functions differ
 by a few ulp of float32 from those of `nnefc.kernels.vector.math`, because quotients are products
 with reciprocals.  Denormal numbers may become 0, as in the products.
 """
@@ -29,14 +29,15 @@ _ROUND: Final = 1.5 * 2.0**23
 """Added, it rounds to an integer, which the low bits of the sum are."""
 
 
-def narrow(x: Lanes) -> Lanes:
-    """float32 as bfloat16, rounded to nearest, ties to even.
+def narrow(x: Lanes, dtype: str) -> Lanes:
+    """float32 as halves, rounded to nearest, ties to even.
 
-    By one instruction, which processors that multiply bfloat16 have.
+    By one instruction, which processors that multiply these halves have.
     """
     builder = x.v.builder
-    halves = builder.fptrunc(x.value, ir.VectorType(BFLOAT, x.v.lanes))
-    return Lanes(x.v, "bfloat16", builder.bitcast(halves, vector_type(x.v, "bfloat16")))
+    kind = ir.HalfType() if dtype == "float16" else BFLOAT
+    halves = builder.fptrunc(x.value, ir.VectorType(kind, x.v.lanes))
+    return Lanes(x.v, dtype, builder.bitcast(halves, vector_type(x.v, dtype)))
 
 
 def quotient(x: Lanes, y: Lanes) -> Lanes:
@@ -92,10 +93,10 @@ _FUNCTIONS: Final[Mapping[str, Callable[[Lanes], Lanes]]] = {
 
 
 def quick(operation: str, x: Lanes, dtype: str) -> Lanes | None:
-    """The operation on float32; None for others than conversions to bfloat16 and functions."""
+    """The operation on float32; None for others than conversions to halves and functions."""
     if x.dtype != "float32":
         return None
-    if operation == "cast" and dtype == "bfloat16":
-        return narrow(x)
+    if operation == "cast" and (dtype == "bfloat16" or (dtype == "float16" and host().float16)):
+        return narrow(x, dtype)
     function = _FUNCTIONS.get(operation)
     return function(x) if function else None

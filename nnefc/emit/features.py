@@ -47,8 +47,12 @@ _OPTIONAL: Final = {
     "amx-int8": {"amx_int8", "amx_tile"},
 }
 """Linux's names of the features that extensions of x86-64 need."""
-_CAPABILITIES: Final = {"dotprod": (0, 20), "bf16": (1, 14), "i8mm": (1, 13)}
-"""The word and the bit of extensions of aarch64: HWCAP_ASIMDDP, HWCAP2_BF16, HWCAP2_I8MM."""
+_CAPABILITIES: Final = {
+    **{"dotprod": (0, 20), "fullfp16": (0, 10)},
+    **{"bf16": (1, 14), "i8mm": (1, 13)},
+}
+"""The word and the bit of extensions of aarch64: HWCAP_ASIMDDP, HWCAP_ASIMDHP, HWCAP2_BF16,
+HWCAP2_I8MM."""
 _HWCAP, _HWCAP2 = 16, 26
 
 

@@ -53,6 +53,7 @@ _OPTIONAL: Final = (
     "byte_permute",
     "byte_squares",
     "bfloat16_dot",
+    "float16_fma",
     "matrix_dot",
     "matrix_byte_dot",
 )

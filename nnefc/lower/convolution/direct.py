@@ -34,6 +34,7 @@ from nnefc.lower.convolution.epilogue import (
 )
 from nnefc.lower.convolution.panels import Panels
 from nnefc.lower.partition import ceil_div
+from nnefc.lower.product.half_weights import half_item
 from nnefc.ops.core.border_taps import leaves_out_border
 from nnefc.ops.core.window_arithmetic import convolution_groups
 from nnefc.ops.tools.convolution import is_reversed, window_of
@@ -97,6 +98,7 @@ def _launch_phase(lower: Lowering, conv: DirectConvolution, phase: Phase) -> Non
     tap_numbers = tuple(tuple(number for number, _ in tap) for tap in taps)
     step = conv.x.layout.entry
     depth = ceil_div(conv.filter.shape[2], step) * len(taps) if taps else 1
+    scaling = (conv.exponent,) if conv.exponent else ()
     macs = hint(conv.x.batch * pixels_of(phase)) * depth * step
     # tiles of halves have whole vectors only
     for channels in channel_slices(conv, 0 if halves else macs):
@@ -110,7 +112,7 @@ def _launch_phase(lower: Lowering, conv: DirectConvolution, phase: Phase) -> Non
             depth_block = _divisor(depth // len(taps), _depth_block(depth, nbytes))
         else:
             depth_block = _depth_block(depth, nbytes)
-        packing = (tap_numbers, step, panels.width, depth_block, by_taps, word, 1)
+        packing = (tap_numbers, step, panels.width, depth_block, by_taps, word, 1, *scaling)
         packed = lower.packed(conv.filter[groups, columns], "direct", packing, conv.x.dtype)
         used = conv.bias.reshape(conv.groups, -1)[groups, columns]
         bias = np.zeros((len(channels.groups), panels.width * panels.count), used.dtype)
@@ -195,7 +197,8 @@ def _kernel(conv: DirectConvolution, panels: Panels) -> Kernel:
     x = conv.x
     if conv.multiplies_halves:
         assert not panels.half, "tiles of halves have whole vectors"
-        return direct_halves.convolution(conv.form, panels.vectors, x.layout.entry)
+        item = half_item(x.dtype)
+        return direct_halves.convolution(item, conv.form, panels.vectors, x.layout.entry)
     return direct.convolution(
         str(x.dtype), str(conv.accumulator), panels.vectors, x.layout.entry, panels.half
     )
@@ -224,5 +227,6 @@ def _output_fields(
         "residual_plane": residual.plane_bytes,
         "mode": epilogue.mode,
         "clamp": epilogue.clamp,
+        "factor": int(np.float32(2.0**-conv.exponent).view(np.int32)),
         "last_channels": y.channels % y.layout.block if conv.fill and is_last else 0,
     }

@@ -15,6 +15,7 @@ from nnefc.kernels.tile.real_form import RealForm
 from nnefc.kernels.vector.dot_halves import WORD_HALVES
 from nnefc.lower.blocked.tensors import Tensor
 from nnefc.lower.convolution.epilogue import RegisterEpilogue, TileEpilogue
+from nnefc.lower.product.half_weights import weight_exponent
 from nnefc.ops.core.window_arithmetic import Window
 from nnefc.support.machine_model import MACS_PER_NS, MATRIX_MACS_PER_NS
 
@@ -52,13 +53,18 @@ class DirectConvolution:
 
     @property
     def multiplies_halves(self) -> bool:
-        """Whether tiles multiply words of two bfloat16, over the whole depth."""
+        """Whether tiles multiply words of two halves, over the whole depth."""
         return self.x.dtype.is_half
 
     @property
     def uses_matrices(self) -> bool:
         """Whether matrix registers multiply bfloat16."""
-        return self.multiplies_halves and bool(host().matrix_dot)
+        return self.x.dtype is DType.BFLOAT16 and bool(host().matrix_dot)
+
+    @property
+    def exponent(self) -> int:
+        """Weights are multiplied with two to this power."""
+        return weight_exponent(self.filter, self.x.dtype)
 
     @property
     def weight_bytes(self) -> int:

@@ -1,4 +1,4 @@
-"""Lowering of attention of bfloat16 (`nnefc.kernels.product.attention_halves`)."""
+"""Lowering of attention of halves (`nnefc.kernels.product.attention_halves`)."""
 
 from __future__ import annotations
 
@@ -26,8 +26,6 @@ from nnefc.support.alignment import CACHE_LINE
 from nnefc.support.machine_model import HALF_MACS_PER_NS, MATRIX_MACS_PER_NS
 from nnefc.symbolic.integers import is_symbolic
 
-_HALF: Final = DType.BFLOAT16
-_ROUNDED: Final = (Step("cast", (0,), _HALF),)
 _WORDS: Final = DType.FLOAT32
 """The type as which kernels move words."""
 

@@ -1,4 +1,4 @@
-"""Lowering of products of bfloat16 with known matrices, whose sums an expression is applied to."""
+"""Lowering of products of halves with known matrices, whose sums an expression is applied to."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.lower.context import Lowering
 from nnefc.lower.elementwise import expression as elementwise
 from nnefc.lower.partition import ceil_div
+from nnefc.lower.product.half_weights import half_item, weight_exponent
 from nnefc.lower.product.operands import broadcast_matrix, epilogue_operands, read_product
 from nnefc.lower.product.tiling import tile_matrices
 from nnefc.lower.product.words import (
@@ -27,7 +28,7 @@ SUMS = DType.FLOAT32
 
 
 def fused_half_matmul(lower: Lowering, op: Op) -> None:
-    """A `fused_matmul` of bfloat16 and a known matrix, whose items are rounded to bfloat16."""
+    """A `fused_matmul` of halves and a known matrix, whose items are rounded to the same type."""
     dims = op.output.type.dims
     values = [Value(TensorType(SUMS, dims)), *op.inputs[2:]]
     expression, values = elementwise.fold_literals(lower, op.attributes["expression"], values)
@@ -37,16 +38,20 @@ def fused_half_matmul(lower: Lowering, op: Op) -> None:
     product = read_product(lower, op, at, expression, tuple(operands), turns=False)
     weights, lanes = product.b.data, lanes_of(str(SUMS))
     assert weights is not None and not product.depth % WORD_HALVES, "`lower_precision` excludes it"
-    a, epilogue = word_rows(lower, product), epilogue_of(product)
-    if host().matrix_dot:
+    a, epilogue, half = word_rows(lower, product), epilogue_of(product), product.dtype
+    exponent = weight_exponent(weights, half)
+    scaling = (exponent,) if exponent else ()
+    if half is DType.BFLOAT16 and host().matrix_dot:
         tiling, kernel = tile_matrices(product, lower), matrices.product(epilogue)
     else:
         tiling = tile_words(lower, product, SUMS)
-        kernel = kernels.product(*tiling.tiles, epilogue)
+        kernel = kernels.product(half_item(half), *tiling.tiles, epilogue)
     matrix = weights.reshape(weights.shape[-2:])
-    packing = (tiling.n_parts, lanes, WORD_HALVES, 1)
-    packed = lower.packed(matrix, "panels", packing, product.dtype)
-    start = lower.table(np.zeros(ceil_div(product.n, lanes) * lanes, SUMS.numpy))
+    packing = (tiling.n_parts, lanes, WORD_HALVES, 1, *scaling)
+    packed = lower.packed(matrix, "panels", packing, half)
+    # sums of float16 are multiplied with it, those of bfloat16 begin with it
+    number = 2.0**-exponent if half is DType.FLOAT16 else 0.0
+    start = lower.table(np.full(ceil_div(product.n, lanes) * lanes, number, SUMS.numpy))
     none = (0,) * len(product.batch)
     b = Panels(packed, none, start, none)
     launch_words(lower, product, tiling, kernel, a, b)
