@@ -47,7 +47,9 @@ def entries(inputs: int, taps: int, step: int) -> int:
 
 def permutes(shape: tuple[int, ...], parameters: Parameters) -> bool:
     """Whether the parameters list all taps, and no exponent."""
-    return not any(parameters[7:]) and set(parameters[0]) == set(itertools.product(*map(range, shape[3:])))
+    return not any(parameters[7:]) and set(parameters[0]) == set(
+        itertools.product(*map(range, shape[3:]))
+    )
 
 
 def size(shape: tuple[int, ...], parameters: Parameters) -> int:

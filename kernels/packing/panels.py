@@ -1,8 +1,8 @@
 """Pack the columns of matrices [..., depth, count], in the format of `nnefc.kernels.tile.panels`.
 
-Parameters: (panels, unit), or (panels, unit, word, planes), or those and an exponent.  The columns, padded with zeros to
-whole units, are split into panels whose widths differ by at most one unit, wider panels first; a
-panel is [depth, its columns].
+Parameters: (panels, unit), or (panels, unit, word, planes), or those and an exponent.  The
+columns, padded with zeros to whole units, are split into panels whose widths differ by at most one
+unit, wider panels first; a panel is [depth, its columns].
 
 Kernels that multiply words of codes (`nnefc.kernels.vector.dot_words`) read `word` consecutive rows
 of a column at once.  The depth is padded with zeros to whole words, and a panel is

@@ -1,7 +1,7 @@
 """Matrix products of halves: float32 sums of products, then an expression of each sum.
 
-A and B are bfloat16 or float16, B in panels of words (`packing.panels`).  A sum is one chain over the
-depth, so all partitions give the same bits.  See `word_product`.
+A and B are bfloat16 or float16, B in panels of words (`packing.panels`).  The order of a sum does
+not depend on the partition, so all partitions give the same bits.  See `word_product`.
 """
 
 from __future__ import annotations

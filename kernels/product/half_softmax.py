@@ -30,9 +30,9 @@ def half_exponentials(item: Half) -> Any:
     """Intrinsic `run(rows, n, count, x, x_row, factor, y, y_row, state)`.
 
     Rows of n float32 at x become exp(factor * (item - largest of the row)), rounded to `item`, at
-    y, as float16 multiplied with `SMALLER`; `factor` is the bits of a positive float32.  Rows of y have `count` items, rounded up to
-    whole vectors; those beyond n are 0.  `state` holds two words per row, the largest item and the
-    sum of the exponentials before they are rounded.
+    y, as float16 multiplied with `SMALLER`; `factor` is the bits of a positive float32.  Rows of y
+    have `count` items, rounded up to whole vectors; those beyond n are 0.  `state` holds two words
+    per row, the largest item and the sum of the exponentials before they are rounded.
     """
 
     @vector_intrinsic("float32", lanes_of("float32"), 9, apart=True)

@@ -43,7 +43,8 @@ def word_layout(operands: int) -> Layout:
 
     - a, c and operands `x0`, `x1`, ... of the expression: as in `matmul.gemm_layout`; rows of A
       are readable up to whole words
-    - `b`: panels; `start`: sums, or factors of `ChainDot`, whole vectors; bytes along the batch: `b_batch`, `start_batch`
+    - `b`: panels; `start`: sums, or factors of `ChainDot`, whole vectors; bytes along the
+      batch: `b_batch`, `start_batch`
     - `m`, `n`: rows and columns of C; `words`: words of the depth
     - `m_parts`, `n_parts`: parts of rows and columns; a unit of work is `m_block` x `n_block` parts
       of a batch item, a tile `unit_block` of `units`

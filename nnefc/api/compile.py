@@ -34,7 +34,7 @@ def compile(
     accuracy: Literal["fast", "strict"] = "fast",
     tuned: bool = True,
     check_indices: bool = True,
-    precision: Literal["float32", "bfloat16"] = "float32",
+    precision: Literal["float32", "bfloat16", "float16"] = "float32",
     strict_quantization: bool = False,
     keep: bool = True,
     **options: Unpack[ImportOptions],
@@ -57,8 +57,9 @@ def compile(
         check_indices: A call with an index out of range, such as a token that the embedding does
             not have, raises NnefError `input/index`; False: it uses the nearest item.  Indices that
             are known now are always checked.
-        precision: "bfloat16" rounds the operands of products to 16 bits where that is faster; sums
-            are float32.  On other processors the model is float32, with a warning.
+        precision: "bfloat16" and "float16" round the operands of products to 16 bits where that is
+            faster.  Sums are float32; with "float16" after at most 32 products.  On other
+            processors the model is float32, with a warning.
         strict_quantization: Layers of a quantized model that are computed in floats are an error.
         keep: Store the compiled model in the model cache, and load it from there when the same
             document is compiled with the same options.

@@ -26,7 +26,7 @@ def tune(
     threads: int | None = None,
     progress: Progress | None = None,
     strict: bool = False,
-    precision: Literal["float32", "bfloat16"] = "float32",
+    precision: Literal["float32", "bfloat16", "float16"] = "float32",
     **options: Unpack[ImportOptions],
 ) -> Tuning:
     """Measure which algorithm is fastest for each convolution of a model, and store the results.

@@ -138,7 +138,7 @@ def lower_prepared(
         dynamic_shapes=dynamic_shapes,
         check_indices=config.check_indices,
         strict=config.is_strict,
-        halves=halves is not None,
+        halves=halves.dtype if halves else None,
     )
     release_pages()
     return program

@@ -164,8 +164,9 @@ class _Network:
             if len(every) > 1:
                 name, op.output.name = op.output.name, f"{len(self.convolutions)}!"
                 algorithm = str(op.attributes["algorithm"])
-                halves = self._halves is not None and convolves_halves(op, self._halves, block)
-                key = operation_key(op, halves=halves)
+                halves = self._halves
+                able = halves is not None and convolves_halves(op, halves, block)
+                key = operation_key(op, halves=halves.dtype if halves and able else None)
                 self.convolutions.append(_Convolution(name, key, algorithm, every))
 
     def reset_times(self) -> None:

@@ -82,7 +82,7 @@ def lower(
     dynamic_shapes: bool = False,
     check_indices: bool = True,
     strict: bool = False,
-    halves: bool = False,
+    halves: DType | None = None,
 ) -> Program:
     """The launches that compute a graph, or all of its stages.
 
@@ -101,7 +101,7 @@ def lower(
     `dynamic_shapes`: programs for other shapes follow, and should use the same kernels.
     `check_indices`: the program fails for indices out of range.
     `strict`: sums are as accurate as those of float32.
-    `halves`: the graph is rounded to bfloat16, in which subnormal numbers count as zero.
+    `halves`: the type that the graph is rounded to; subnormal numbers may count as zero.
     """
     load_lowerings()
     stages = [single_stage(graph)] if isinstance(graph, Graph) else graph

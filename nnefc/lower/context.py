@@ -102,8 +102,8 @@ class ProgramContext:
     """Launches record indices out of range, so that the call fails."""
     strict: bool = False
     """Sums are as accurate as those of float32."""
-    halves: bool = False
-    """The graph is rounded to bfloat16: subnormal numbers count as zero."""
+    halves: DType | None = None
+    """The type that the graph is rounded to; subnormal numbers may count as zero."""
     release: Callable[[], None] | None = None
     """Called after reading much data whose pages need not stay in memory."""
 

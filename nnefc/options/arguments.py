@@ -57,11 +57,12 @@ def check_accuracy(accuracy: object) -> Literal["fast", "strict"]:
     return accuracy
 
 
-def check_precision(precision: object) -> Literal["float32", "bfloat16"]:
-    """`precision`; raises NnefError `input/argument` unless it is "float32" or "bfloat16"."""
-    if precision not in ("float32", "bfloat16"):
+def check_precision(precision: object) -> Literal["float32", "bfloat16", "float16"]:
+    """`precision`; raises NnefError `input/argument` unless it is one of these."""
+    if precision not in ("float32", "bfloat16", "float16"):
         raise NnefError.of(
-            "input/argument", f"precision = {precision!r}: must be 'float32' or 'bfloat16'"
+            "input/argument",
+            f"precision = {precision!r}: must be 'float32', 'bfloat16' or 'float16'",
         )
     return precision
 

@@ -13,7 +13,7 @@ from nnefc.options.arguments import (
 )
 
 Accuracy = Literal["fast", "strict"]
-Precision = Literal["float32", "bfloat16"]
+Precision = Literal["float32", "bfloat16", "float16"]
 
 
 class CompileConfig(NamedTuple):
@@ -31,7 +31,7 @@ class CompileConfig(NamedTuple):
     tuned: bool = True
     """Algorithms that are None are looked up, also where a saved model is compiled again."""
     precision: Precision = "float32"
-    """"bfloat16": products round their operands, if the processor multiplies such numbers."""
+    """Products round their operands to this type, if the processor multiplies such numbers."""
     strict_quantization: bool = False
     """Layers of codes that are computed in floats are errors."""
 

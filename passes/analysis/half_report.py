@@ -1,10 +1,11 @@
-"""What a graph computes and stores in bfloat16, and why other parts are float32."""
+"""What a graph computes and stores in halves, and why other parts are float32."""
 
 from __future__ import annotations
 
 from collections import Counter
 
-from nnefc.ir import DType, Graph, Op
+from nnefc.ir import Graph, Op
+from nnefc.ops.internal.half_rounding import is_rounding
 from nnefc.ops.tools.convolution import is_blocked_convolution
 from nnefc.passes.analysis.half_support import (
     ATTENTION,
@@ -18,11 +19,11 @@ from nnefc.passes.analysis.half_support import (
 from nnefc.passes.analysis.known_data import KnownValues
 
 Counts = Counter[tuple[str, str]]
-"""Numbers of operations by name and reason; the reason is "" for bfloat16."""
+"""Numbers of operations by name and reason; the reason is "" for halves."""
 
 
 def precisions(graph: Graph, kernels: HalfKernels, block: int) -> Counts:
-    """How many products multiply bfloat16, or float32 for a reason.
+    """How many products multiply halves, or float32 for a reason.
 
     `graph`: after `LowerPrecision`.
     """
@@ -44,15 +45,16 @@ def _reason(op: Op, kernels: HalfKernels, block: int, known: KnownValues) -> str
     if not op.inputs[0].type.dtype.is_half:
         return float_reason(op, kernels, block, known)
     groups = "groups lie within blocks of channels" if has_groups_in_blocks(op) else None
-    return f"{groups or float_reason(op, kernels, block, known)}, operands are stored as bfloat16"
+    reason = groups or float_reason(op, kernels, block, known)
+    return f"{reason}, operands are stored as {kernels.dtype}"
 
 
 def copies(graph: Graph) -> Counts:
-    """How many results of operations are stored as float32 and copied as bfloat16, and why."""
+    """How many results of operations are stored as float32 and copied as halves, and why."""
     found = Counts()
     for op in graph.ops:
-        value = op.inputs[0] if op.name == "cast" else None
-        if value is None or value.op is None or op.output.type.dtype is not DType.BFLOAT16:
+        value = op.inputs[0] if is_rounding(op) else None
+        if value is None or value.op is None:
             continue
         others = sorted({user.name for user in value.users if user is not op})
         reason = "its kernel writes float32"

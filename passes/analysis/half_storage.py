@@ -1,4 +1,4 @@
-"""Which operations read and write tensors that are stored as bfloat16."""
+"""Which operations read and write tensors that are stored as halves."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ _JOINS: Final = ("concat", "shuffle_channels")
 _GROWS: Final = ("split", "slice", "debox", "multilinear_upsample")
 """Operations on blocked tensors whose operand is rounded if the results are."""
 _PLANES: Final = ("sum_reduce", "max_reduce", "min_reduce")
+_SUMS: Final = ("sum_reduce", "box", "debox")
 _REDUCES: Final = ("max_pool", "box", *_PLANES)
 """The same, for operands that are larger than the result."""
 _MAXIMA: Final = "max_pool"
@@ -34,7 +35,7 @@ _OPERANDS: Final = 3
 
 @dataclass(frozen=True)
 class HalfStorage:
-    """What the operations of a graph can do with values of bfloat16."""
+    """What the operations of a graph can do with values of the kernels' type, halves."""
 
     kernels: HalfKernels
     block: int
@@ -45,11 +46,11 @@ class HalfStorage:
     """Operations whose first operand is rounded."""
 
     def multiplies(self, op: Op) -> bool:
-        """Whether `op` is a convolution that multiplies bfloat16."""
+        """Whether `op` is a convolution that multiplies halves."""
         return op in self.products and is_blocked_convolution(op)
 
     def computes(self, op: Op) -> bool:
-        """Whether `op` is a convolution that multiplies float32, from and to bfloat16."""
+        """Whether `op` is a convolution that multiplies float32, from and to halves."""
         if self.kernels.block or op in self.products or not is_blocked_convolution(op):
             return False
         known = op.inputs[1].type.dtype is DType.FLOAT32
@@ -61,7 +62,8 @@ class HalfStorage:
         if op.name in _MOVES:
             return True
         if not self.kernels.block:
-            return op.name in (*_JOINS, *_GROWS, *_REDUCES) and op in self.blocked
+            moves = op.name in (*_JOINS, *_GROWS, *_REDUCES) and op in self.blocked
+            return moves and not self._exceeds(op)
         before = op.inputs[0].op if op.name == _MAXIMA else None
         return before is not None and self.multiplies(before) and pooling(op)
 
@@ -75,7 +77,13 @@ class HalfStorage:
 
     def reduces_planes(self, op: Op) -> bool:
         """Whether `op` has an item per plane, so that converting its result costs little."""
-        return op.name in _PLANES and op in self.blocked and not self.kernels.block
+        able = op.name in _PLANES and op in self.blocked and not self.kernels.block
+        return able and not self._exceeds(op)
+
+    def _exceeds(self, op: Op) -> bool:
+        """Whether `op` adds so many items that float16 does not reach."""
+        sums = op.name in _SUMS and not op.attributes["normalize"]
+        return sums and self.kernels.dtype is DType.FLOAT16
 
     def combines(self, op: Op) -> bool:
         """Whether `op` is element-wise, on blocked tensors that may be rounded."""

@@ -1,4 +1,4 @@
-"""Which products of float32 have kernels that multiply bfloat16."""
+"""Which products of float32 have kernels that multiply halves."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nnefc.ops.internal.simple_epilogue import SimpleEpilogue, simple_epilogue
 from nnefc.ops.tools.convolution import is_blocked_convolution, window_of
 from nnefc.passes.analysis.known_data import KnownValues
 from nnefc.passes.analysis.whole_sums import sums_whole_numbers
-from nnefc.passes.cost.convolution import FEW_CHANNELS, HALF_RATE, MATRIX_RATE
+from nnefc.passes.cost.convolution import CHAIN_RATE, FEW_CHANNELS, HALF_RATE, MATRIX_RATE
 from nnefc.symbolic.integers import hint, is_symbolic
 
 LEAST_DEPTH: Final = 16
@@ -37,25 +37,28 @@ _RESIDUALS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class HalfKernels:
-    """The kernels of a machine that multiply bfloat16."""
+    """The kernels of a machine that multiply bfloat16, or float16."""
 
+    dtype: DType = DType.BFLOAT16
     step: int = 2
     """Depths of matrix products are multiples of this."""
     convolve: bool = True
-    """Whether direct convolutions multiply bfloat16."""
+    """Whether direct convolutions multiply halves."""
     attend: bool = False
-    """Whether attention multiplies bfloat16."""
+    """Whether attention multiplies halves."""
     block: int = 0
     """Channels in a block of bfloat16 of convolutions in matrix registers; 0 if there are none."""
 
     @property
     def rate(self) -> float:
         """Products of direct convolutions in the time of one of float32."""
-        return MATRIX_RATE if self.block else HALF_RATE
+        if self.block:
+            return MATRIX_RATE
+        return CHAIN_RATE if self.dtype is DType.FLOAT16 else HALF_RATE
 
 
 def multiplies_halves(op: Op, kernels: HalfKernels, block: int, known: KnownValues) -> bool:
-    """Whether a kernel computes `op` with its first two operands rounded to bfloat16.
+    """Whether a kernel computes `op` with its first two operands rounded to halves.
 
     `block`: channels in a block.
     """
@@ -64,7 +67,7 @@ def multiplies_halves(op: Op, kernels: HalfKernels, block: int, known: KnownValu
 
 
 def multiplies_rounded(op: Op) -> bool:
-    """Whether `op`, whose operands have their final types, is a product of bfloat16."""
+    """Whether `op`, whose operands have their final types, is a product of halves."""
     if not op.inputs or not op.inputs[0].type.dtype.is_half:
         return False
     if is_blocked_convolution(op):
@@ -80,7 +83,7 @@ def has_groups_in_blocks(op: Op) -> bool:
 def float_reason(op: Op, kernels: HalfKernels, block: int, known: KnownValues) -> str | None:
     """Why a matrix product or a convolution on blocked tensors multiplies float32.
 
-    None if a kernel multiplies bfloat16.
+    None if a kernel multiplies halves.
     """
     if op.name in PRODUCTS:
         return _product_reason(op, kernels.step, known)
@@ -111,7 +114,7 @@ def _product_reason(op: Op, step: int, known: KnownValues) -> str | None:
 
 
 def convolves_halves(op: Op, kernels: HalfKernels, block: int) -> bool:
-    """Whether `op`, a convolution on blocked tensors, multiplies bfloat16 if it is direct."""
+    """Whether `op`, a convolution on blocked tensors, multiplies halves if it is direct."""
     if op.inputs[0].type.dtype.is_half:
         return True
     return kernels.convolve and convolution_reason(op, block, kernels.block) is None
@@ -149,7 +152,7 @@ def _has_short_rows(window: Window, groups: int) -> bool:
 
 
 def attention_reason(op: Op, kernels: HalfKernels) -> str | None:
-    """Why an attention multiplies float32; None if a kernel multiplies bfloat16."""
+    """Why an attention multiplies float32; None if a kernel multiplies halves."""
     a = op.attributes
     rows, keys, depth, width = *a["scores"][-2:], a["depth"], a["width"]
     if not kernels.attend:

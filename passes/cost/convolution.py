@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from nnefc.ir import Op
+from nnefc.ir import DType, Op
 from nnefc.ir.convolution_algorithm import (
     ConvolutionAlgorithm,
     Depthwise,
@@ -36,8 +36,10 @@ WINOGRAD_LAUNCHES_NS: Final = 5e4 / PEAK_MACS_PER_NS
 """Time of the launches that Winograd's algorithm needs in addition to direct convolution."""
 HALF_RATE: Final = 2.0
 """Products of bfloat16 in the time of one of float32, by instructions on vectors."""
+CHAIN_RATE: Final = 1.75
+"""Products of float16 in the time of one of float32: an eighth of the time is for adding chains."""
 MATRIX_RATE: Final = 6.0
-"""The same by instructions on matrix registers."""
+"""The same as `HALF_RATE` by instructions on matrix registers."""
 LEAST_SPEEDUP: Final = 1.1
 """Least speedup over direct convolution, by this model, at which Winograd's algorithm is chosen."""
 FEW_CHANNELS: Final = 4
@@ -61,10 +63,10 @@ def algorithms(op: Op, block: int) -> tuple[ConvolutionAlgorithm, ...]:
     return (Direct(), *winograd_algorithms(op))
 
 
-def operation_key(op: Op, *, halves: bool = False) -> str:
+def operation_key(op: Op, *, halves: DType | None = None) -> str:
     """A text with everything that the time of a convolution depends on.
 
-    `halves`: whether direct convolution multiplies bfloat16.
+    `halves`: what direct convolution multiplies instead of float32.
     """
     x, filter_, attributes = op.inputs[0].type.dims, op.inputs[1].type.dims, op.attributes
     window = window_of(op)
@@ -81,14 +83,14 @@ def operation_key(op: Op, *, halves: bool = False) -> str:
     ]
     texts = [f"{what} {'x'.join(map(str, numbers))}" for what, numbers in fields]
     texts += [f"then {steps}"] if steps else []
-    return "; ".join([*texts, *(["bfloat16"] if halves else [])])
+    return "; ".join([*texts, *([str(halves)] if halves else [])])
 
 
 def fastest(op: Op, *, warm: bool = False, halves: float = 1.0) -> Winograd | None:
     """The fastest Winograd algorithm for a `fused_conv`; None if direct convolution is faster.
 
     `warm`: whether weights are in the last cache when they are read.  `halves`: products of
-    bfloat16 in the time of one of float32; 1 if direct convolution multiplies float32.
+    halves in the time of one of float32; 1 if direct convolution multiplies float32.
     """
     candidates = winograd_algorithms(op)
     if not candidates:
@@ -148,7 +150,7 @@ def nanoseconds(
     """Time of a convolution by an algorithm that can compute it.
 
     `warm`: whether weights are in the last cache when they are read.  `halves`: products of
-    bfloat16 in the time of one of float32; 1 if direct convolution multiplies float32.
+    halves in the time of one of float32; 1 if direct convolution multiplies float32.
     """
     filter_, window = op.inputs[1].type.dims, window_of(op)
     if isinstance(algorithm, Direct):

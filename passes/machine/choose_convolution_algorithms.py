@@ -48,7 +48,7 @@ class ChooseConvolutionAlgorithms:
     An algorithm that cannot compute the convolution is ignored; with `strict` all are."""
     codes: CodeRates = CodeRates()
     halves: HalfKernels | None = None
-    """The kernels that multiply bfloat16 in direct convolution where they can."""
+    """The kernels that multiply halves in direct convolution where they can."""
 
     def run(self, graph: Graph) -> bool:
         changed, known = False, KnownValues(graph)
@@ -73,9 +73,10 @@ class ChooseConvolutionAlgorithms:
             return chosen if chosen in others else sums
         if self.strict or not others or sums_whole_numbers(op):
             return sums
-        halves = self.halves is not None and convolves_halves(op, self.halves, self.block)
-        tuned = self.tuned.get(operation_key(op, halves=halves))
+        able = self.halves is not None and convolves_halves(op, self.halves, self.block)
+        halves = self.halves if able else None
+        tuned = self.tuned.get(operation_key(op, halves=halves.dtype if halves else None))
         if tuned in (sums, *others):
             return tuned
-        rate = self.halves.rate if self.halves and halves else 1.0
+        rate = halves.rate if halves else 1.0
         return fastest(op, warm=self.warm, halves=rate) or sums

@@ -1,4 +1,4 @@
-"""Multiply in bfloat16 where the machine has an instruction for that."""
+"""Multiply halves where the machine has an instruction for that."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import ClassVar, Final
 
 from nnefc.ir import DType, Expression, Graph, Op, Step, Value
 from nnefc.ir.expression import expression_of
+from nnefc.ops.internal.half_rounding import rounding, rounding_op
 from nnefc.ops.tools.convolution import is_blocked_convolution
 from nnefc.passes.analysis.blocked_support import blocked_operations
 from nnefc.passes.analysis.half_storage import HalfStorage
@@ -29,7 +30,7 @@ _LEAST: Final = 2.0**-100
 
 @dataclass(frozen=True)
 class LowerPrecision:
-    """Round the operands of products of float32 with known matrices and filters to bfloat16.
+    """Round the operands of products of float32 with known matrices and filters to halves.
 
         %x: float32[5,64] = fused(%a) {... return %3}
         %y: float32[5,32] = fused_matmul(%x, %w, %b) {...}
@@ -42,7 +43,8 @@ class LowerPrecision:
     which rounds %w, too, and sums in float32.  Convolutions whose algorithm is direct do the same,
     and add residuals of either type.  What other operations on blocked tensors read and write is
     rounded, too, see `HalfStorage`.  A value that any other operation reads stays float32, and
-    products read a copy.  `kernels` None: the machine has no such kernels, and nothing changes.
+    products read a copy.  Numbers beyond the range of float16 become its largest ones, see
+    `half_rounding`.  `kernels` None: the machine has no such kernels, and nothing changes.
     """
 
     kernels: HalfKernels | None = None
@@ -62,10 +64,10 @@ class LowerPrecision:
             convolves = any(map(is_blocked_convolution, graph.ops))
             blocked = blocked_operations(graph, known, self.block) if convolves else {}
             storage = HalfStorage(kernels, self.block, blocked)
-            _Rounding(graph, DType.BFLOAT16, storage).run(products)
+            _Rounding(graph, storage).run(products)
         attentions = [op for op in graph.ops if _is_attention(op, kernels)]
         for op in attentions:
-            op.attributes["rounded"] = True
+            op.attributes["rounded"] = str(kernels.dtype)
         return bool(products or attentions)
 
 
@@ -77,8 +79,8 @@ def _is_attention(op: Op, kernels: HalfKernels) -> bool:
 class _Rounding:
     """The rewrite of one graph."""
 
-    def __init__(self, graph: Graph, dtype: DType, storage: HalfStorage) -> None:
-        self._graph, self._dtype, self._storage = graph, dtype, storage
+    def __init__(self, graph: Graph, storage: HalfStorage) -> None:
+        self._graph, self._dtype, self._storage = graph, storage.kernels.dtype, storage
         self._copies: dict[Value, Value] = {}
         """Rounded copies of values that others read, too."""
         self._only_rounded: set[Value] = set()
@@ -163,7 +165,7 @@ class _Rounding:
         return not all(storage.is_only_added(user, op.output) for user in op.output.users)
 
     def _rounded(self, value: Value, before: Op) -> Value:
-        """`value` as bfloat16: itself, what it was widened from, or a copy inserted `before`."""
+        """`value` as halves: itself, what it was widened from, or a copy inserted `before`."""
         if value.type.dtype is self._dtype:
             return value
         copy = self._copies.get(value)
@@ -172,8 +174,8 @@ class _Rounding:
         widened = producer(value, "cast")
         if widened is not None and widened.inputs[0].type.dtype is self._dtype:
             return widened.inputs[0]
-        cast = Op("cast", [value], {}, [value.type.with_dtype(self._dtype)], (), before.location)
-        copy = self._copies[value] = self._graph.insert(cast, before).output
+        copied = self._graph.insert(rounding_op(value, self._dtype, before.location), before)
+        copy = self._copies[value] = copied.output
         return copy
 
     def _with_expression(self, op: Op) -> Op:
@@ -210,11 +212,10 @@ class _Rounding:
         """Let the expression of `op` round its result."""
         op = self._with_expression(op)
         expression = _multiplying_by_reciprocals(op.attributes["expression"])
-        step = Step("cast", expression.results, self._dtype)
-        result = len(expression.inputs) + len(expression.steps)
-        op.attributes["expression"] = replace(
-            expression, steps=(*expression.steps, step), results=(result,)
-        )
+        count = len(expression.inputs) + len(expression.steps)
+        steps = (*expression.steps, *rounding(expression.results[0], count, self._dtype))
+        result = len(expression.inputs) + len(steps) - 1
+        op.attributes["expression"] = replace(expression, steps=steps, results=(result,))
         op.output.type = op.output.type.with_dtype(self._dtype)
 
     def _widening(self, op: Op) -> Op:

@@ -38,14 +38,15 @@ SESSION_STEPS: Final = 3
 """Calls of a model with states that are compared by default: a first one, two with states."""
 
 
-TOLERANCES: Final = {"float32": 1e-4, "bfloat16": 2e-2}
-"""Tolerances by default, by precision.  bfloat16 has 8 bits: errors of networks are below 1e-2."""
+TOLERANCES: Final = {"float32": 1e-4, "bfloat16": 2e-2, "float16": 5e-3}
+"""Tolerances by default, by precision.  bfloat16 has 8 bits: errors of networks are below 1e-2.
+float16 has 11, and sums of float16 add as much."""
 
 Tolerance = Annotated[
     float | None,
     typer.Option(
         help="Largest error relative to the largest magnitude of a tensor (default: 1e-4; 2e-2 "
-        "with --precision bfloat16).",
+        "with --precision bfloat16, 5e-3 with float16).",
     ),
 ]
 All = Annotated[bool, typer.Option("--all", help="Show every tensor, not only outliers.")]

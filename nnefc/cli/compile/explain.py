@@ -63,11 +63,11 @@ class PassRecorder:
     """Whether the weights fit into the last-level cache."""
     _floats: FloatLayers = field(default_factory=_float_layers)
     halves: HalfKernels | None = None
-    """The kernels that multiply bfloat16, if the model may be rounded."""
+    """The kernels that multiply halves, if the model may be rounded."""
     precisions: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
-    """How many products multiply bfloat16 (no reason) or float32, by operation and reason."""
+    """How many products multiply halves (no reason) or float32, by operation and reason."""
     copies: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
-    """How many results are float32 although products read them as bfloat16."""
+    """How many results are float32 although products read them as halves."""
 
     @classmethod
     def of(cls, config: CompileConfig) -> PassRecorder:
@@ -153,17 +153,22 @@ class PassRecorder:
         for (name, reason), number in self._floats.counted().items():
             out.print(f"codes computed in floats: {number} {name}: {reason}")
         for (name, reason), number in self.precisions.items():
-            precision, why = ("float32", f": {reason}") if reason else ("bfloat16", "")
+            precision, why = ("float32", f": {reason}") if reason else (self._half, "")
             out.print(f"products in {precision}: {number} {name}{why}")
         for (name, reason), number in self.copies.items():
-            out.print(f"results in float32, copied as bfloat16: {number} {name}: {reason}")
+            out.print(f"results in float32, copied as {self._half}: {number} {name}: {reason}")
+
+    @property
+    def _half(self) -> str:
+        """The type that products may multiply instead of float32."""
+        return str(self.halves.dtype) if self.halves else ""
 
     def precision_facts(self) -> list[dict[str, Any]]:
-        """A record for each kind of product of a model that may be rounded to bfloat16."""
+        """A record for each kind of product of a model that may be rounded to halves."""
         return [
             {
                 "operation": name,
-                "precision": "float32" if reason else "bfloat16",
+                "precision": "float32" if reason else self._half,
                 "reason": reason,
                 "number": number,
             }
@@ -171,7 +176,7 @@ class PassRecorder:
         ]
 
     def copy_facts(self) -> list[dict[str, Any]]:
-        """A record for each kind of result that is float32 although products read bfloat16."""
+        """A record for each kind of result that is float32 although products read halves."""
         return [
             {"operation": name, "reason": reason, "number": number}
             for (name, reason), number in self.copies.items()

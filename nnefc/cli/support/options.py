@@ -116,9 +116,10 @@ Precision = Annotated[
     str,
     choice(
         "--precision",
-        ["float32", "bfloat16"],
-        "bfloat16: round the operands of products to 16 bits, which is faster on processors with "
-        "instructions for that (AVX512-BF16, bf16 of ARM); all else is computed in float32.",
+        ["float32", "bfloat16", "float16"],
+        "bfloat16, float16: round the operands of products to 16 bits, which is faster on "
+        "processors with instructions for that (AVX512-BF16 and bf16 of ARM; fp16 of ARM); all "
+        "else is computed in float32.",
     ),
 ]
 NoCheckIndices = Annotated[

@@ -127,7 +127,7 @@ def launch_strided(
     pattern = replace(
         pattern,
         stream=_bypasses_caches(pattern, outputs, math.prod(shape), in_place, lower.cache_bytes),
-        quick=lower.halves and any(s.dtype is DType.BFLOAT16 for s in expression.steps),
+        quick=lower.halves is not None and any(s.dtype is lower.halves for s in expression.steps),
     )
     *outer, middle, columns = dims
     rows = math.prod(outer) * middle

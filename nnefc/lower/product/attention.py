@@ -79,8 +79,8 @@ def attention(lower: Lowering, op: Op) -> None:
     problem = _read_problem(lower, op)
     if problem.rows == 1 and problem.diagonal >= problem.keys - 1 and problem.shares_keys:
         problem = _heads_as_rows(problem)
-    if op.attributes.get("rounded"):
-        lower_halves(lower, problem, empty=op.attributes["empty"])
+    if half := op.attributes.get("rounded"):
+        lower_halves(lower, problem, DType(half), empty=op.attributes["empty"])
         return
     tiling = _choose_tiling(lower, problem)
     segments = list(_read_segments(lower, problem, tiling))

@@ -12,15 +12,17 @@ from nnefc.ir import DType, Expression, Shape, Step
 from nnefc.kernels.product import attention_halves as kernels
 from nnefc.kernels.product.attention_halves import UNIT_ROWS, attention_layout, blocking
 from nnefc.kernels.target.isa import host
-from nnefc.kernels.vector.dot_halves import WORD_HALVES
+from nnefc.kernels.vector.dot_halves import SMALLER, WORD_HALVES
 from nnefc.kernels.vector.dot_words import WORD_BYTES
 from nnefc.lower.context import Lowering
 from nnefc.lower.elementwise.expression import Strided, launch_strided
 from nnefc.lower.partition import ceil_div
 from nnefc.lower.product.attention_problem import AttentionProblem
+from nnefc.lower.product.half_weights import half_item
 from nnefc.lower.product.operands import read_epilogue
 from nnefc.lower.product.pack import Matrix, pack
 from nnefc.lower.product.tiling import balanced_sizes, product_units_per_tile, tile_sizes
+from nnefc.ops.internal.half_rounding import rounding
 from nnefc.program.program import Ref
 from nnefc.support.alignment import CACHE_LINE
 from nnefc.support.machine_model import HALF_MACS_PER_NS, MATRIX_MACS_PER_NS
@@ -30,17 +32,19 @@ _WORDS: Final = DType.FLOAT32
 """The type as which kernels move words."""
 
 
-def lower_halves(lower: Lowering, problem: AttentionProblem, *, empty: bool) -> None:
+def lower_halves(lower: Lowering, problem: AttentionProblem, half: DType, *, empty: bool) -> None:
     """Round q, k and v, pack k and v in words, and launch the kernel."""
     ((keys, k, v),) = problem.segments
     batch, depth, width, sizes = problem.batch, problem.depth, problem.width, blocking()
-    q = _rounded(lower, problem.q, problem.rows, depth, batch)
+    chains = half is DType.FLOAT16
+    smaller = SMALLER if chains else 1.0
+    q = _rounded(lower, problem.q, (problem.rows, depth), batch, half, smaller)
     vectors = ceil_div(keys, sizes.lanes)
     key_parts = ceil_div(vectors, sizes.vectors)
-    k = replace(_rounded(lower, k, keys, depth, batch), step=WORD_BYTES).transposed
+    k = replace(_rounded(lower, k, (keys, depth), batch, half), step=WORD_BYTES).transposed
     words, unit = depth // WORD_HALVES, sizes.lanes
     k = pack(lower, k, _WORDS, words, keys, batch, parts=key_parts, unit=unit)
-    v = _paired(lower, v, keys, width, batch)
+    v = _paired(lower, v, (keys, width), batch, half)
     m_parts = ceil_div(problem.rows, UNIT_ROWS)
     pitch = _pitch(vectors * sizes.lanes * DType.FLOAT32.itemsize)
     units = math.prod(batch) * m_parts
@@ -48,6 +52,7 @@ def lower_halves(lower: Lowering, problem: AttentionProblem, *, empty: bool) -> 
     rate = MATRIX_MACS_PER_NS / 2 if host().matrix_dot else HALF_MACS_PER_NS
     unit_block = product_units_per_tile(units, macs / rate)
     factor = _factor(problem.expression)
+    start = np.full(sizes.vectors * sizes.lanes, 1 / smaller if chains else 0, np.float32)
     matrices = {"q": q, "k": k, "v": v, "y": problem.y}
     matrices |= {f"x{i}": x for i, x in enumerate(problem.operands)}
     parameters = attention_layout(len(problem.operands)).pack(
@@ -65,14 +70,14 @@ def lower_halves(lower: Lowering, problem: AttentionProblem, *, empty: bool) -> 
         unit_block=unit_block,
         empty=int(empty),
         factor=int(np.float32(factor).view(np.int32)),
-        zero=lower.constant(np.zeros(sizes.vectors * sizes.lanes, np.float32)),
+        start=lower.constant(start),
         operands=len(problem.operands),
     )
     epilogue = None
     if problem.expression.steps and factor == 1:
         epilogue = read_epilogue(problem.expression, problem.operands)
     tiles = _all_tiles() if lower.dynamic_shapes else _tiles(problem.rows, keys, width)
-    kernel = kernels.rows(*tiles, epilogue)
+    kernel = kernels.rows(half_item(half), *tiles, epilogue)
     lower.launch(kernel, parameters, ceil_div(units, unit_block))
 
 
@@ -136,22 +141,33 @@ def _written(x: Matrix) -> Matrix:
     return replace(x, at=Ref(x.at.buffer, x.at.offset))
 
 
-def _rounded(lower: Lowering, x: Matrix, rows: int, columns: int, batch: Shape) -> Matrix:
-    """The matrix in bfloat16."""
-    y = _dense(lower, rows, columns, _HALF, batch)
-    item = DType.FLOAT32.itemsize
+def _rounded(
+    lower: Lowering,
+    x: Matrix,
+    extents: tuple[int, int],
+    batch: Shape,
+    half: DType,
+    factor: float = 1.0,
+) -> Matrix:
+    """`factor` times a matrix of rows and columns, as halves."""
+    rows, columns = extents
+    y = _dense(lower, rows, columns, half, batch)
+    item, steps = DType.FLOAT32.itemsize, rounding(0, 1, half, factor)
     launch_strided(
         lower,
-        Expression((DType.FLOAT32,), _ROUNDED, (1,)),
+        Expression((DType.FLOAT32,), steps, (len(steps),)),
         [Strided(x.at, DType.FLOAT32, (*_along(x, batch), x.row // item, 1))],
-        [Strided(y.at, _HALF, (*(n // _HALF.itemsize for n in y.batch), columns, 1))],
+        [Strided(y.at, half, (*(n // half.itemsize for n in y.batch), columns, 1))],
         (*batch, rows, columns),
     )
     return _written(y)
 
 
-def _paired(lower: Lowering, x: Matrix, rows: int, columns: int, batch: Shape) -> Matrix:
+def _paired(
+    lower: Lowering, x: Matrix, extents: tuple[int, int], batch: Shape, half: DType
+) -> Matrix:
     """Words of two rows each, for whole steps; those beyond the last row are 0."""
+    rows, columns = extents
     step, item = blocking().step, DType.FLOAT32.itemsize
     words, pairs, row = (
         ceil_div(rows, step) * step // WORD_HALVES,
@@ -171,7 +187,7 @@ def _paired(lower: Lowering, x: Matrix, rows: int, columns: int, batch: Shape) -
         ]
         launch_strided(
             lower,
-            _word(sources),
+            _word(sources, half),
             [Strided(at, DType.FLOAT32, (*along, WORD_HALVES * row, 1)) for at in places],
             [
                 Strided(
@@ -190,8 +206,8 @@ def _paired(lower: Lowering, x: Matrix, rows: int, columns: int, batch: Shape) -
     return _written(y)
 
 
-def _word(sources: int) -> Expression:
-    """A word of up to two float32, rounded to bfloat16: the first is the lower half."""
+def _word(sources: int, half: DType) -> Expression:
+    """A word of up to two float32, rounded to halves: the first is the lower one."""
     steps: list[Step] = []
     given = (DType.FLOAT32,) * sources
 
@@ -199,14 +215,14 @@ def _word(sources: int) -> Expression:
         steps.append(Step(op, operands, dtype, value))
         return sources + len(steps) - 1
 
+    def bits(source: int) -> int:
+        steps.extend(rounding(source, sources + len(steps), half))
+        return add("cast", add("bitcast", sources + len(steps) - 1, dtype=DType.UINT16))
+
     if not sources:
         result = add("literal", value=0)
         return Expression(given, tuple(steps), (result,))
-    bits = [
-        add("bitcast", add("cast", add("cast", i, dtype=_HALF), dtype=DType.FLOAT32))
-        for i in range(sources)
-    ]
-    result = add("shift_right", bits[0], add("literal", value=16))
+    result = bits(0)
     if sources > 1:
-        result = add("bitor", result, bits[1])
+        result = add("bitor", result, add("shift_left", bits(1), add("literal", value=16)))
     return Expression(given, tuple(steps), (result,))

@@ -1,4 +1,4 @@
-"""Operands of products of halves: item types, and powers of two that weights are multiplied with."""
+"""Operands of products of halves: item types, and powers of two that multiply weights."""
 
 from __future__ import annotations
 

@@ -21,7 +21,10 @@ BlockedRule = Callable[[Op], bool]
 
 
 BLOCKED_ITEM_TYPES: Final = frozenset(
-    {DType.FLOAT32, DType.BFLOAT16, DType.UINT8, DType.INT8, DType.INT16, DType.INT32}
+    {
+        *(DType.FLOAT32, DType.BFLOAT16, DType.FLOAT16),
+        *(DType.UINT8, DType.INT8, DType.INT16, DType.INT32),
+    }
 )
 """Item types of blocked tensors: reals, some of them rounded, their codes, and sums of codes."""
 
@@ -48,10 +51,11 @@ def has_blocked_kernels(dtype: DType) -> bool:
 
 
 def of_floats(rule: BlockedRule) -> BlockedRule:
-    """`rule`, for operations on float32, which may be rounded to bfloat16."""
+    """`rule`, for operations on float32, which may be rounded to halves."""
 
     def checked(op: Op) -> bool:
-        return op.inputs[0].type.dtype in (DType.FLOAT32, DType.BFLOAT16) and rule(op)
+        dtype = op.inputs[0].type.dtype
+        return (dtype is DType.FLOAT32 or dtype.is_half) and rule(op)
 
     return checked
 

@@ -13,7 +13,7 @@ extents in `keys`, and two views each in `k` and `v`.
 
 Row i attends to keys 0 to i + `diagonal`; scores of later keys are hidden, whatever the expression
 makes of them.  A row whose scores are all -inf gives 0 if `empty` is set, otherwise NaN as softmax
-does.  With the attribute `rounded`, kernels multiply bfloat16.
+does.  The attribute `rounded` is the type of the halves that kernels multiply.
 """
 
 from __future__ import annotations
