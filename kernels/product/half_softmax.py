@@ -26,10 +26,10 @@ _TOGETHER: Final = 4
 
 
 @cache
-def half_exponentials(item: Half) -> Any:
+def half_exponentials(half: Half) -> Any:
     """Intrinsic `run(rows, n, count, x, x_row, factor, y, y_row, state)`.
 
-    Rows of n float32 at x become exp(factor * (item - largest of the row)), rounded to `item`, at
+    Rows of n float32 at x become exp(factor * (item - largest of the row)), rounded to `half`, at
     y, as float16 multiplied with `SMALLER`; `factor` is the bits of a positive float32.  Rows of y
     have `count` items, rounded up to whole vectors; those beyond n are 0.  `state` holds two words
     per row, the largest item and the sum of the exponentials before they are rounded.
@@ -57,15 +57,15 @@ def half_exponentials(item: Half) -> Any:
                 value = v.load(item_pointer(v, source, index), mask=mask)
                 value = _power(masked(mask, value, -math.inf) - base, factor)
                 at = v.at(target, builder.mul(index, v.word(2)))
-                small = value * SMALLER if item == "float16" else value
-                quick_halves.narrow(small, item).store(at)
+                small = value * SMALLER if half == "float16" else value
+                quick_halves.narrow(small, half).store(at)
                 return [carried[0] + value]
 
             (sums,) = along(v, n, [v.zero()], power)
             v.store_item(sums.total(), top_at, 8)
             filled = builder.and_(builder.add(n, v.word(v.lanes - 1)), v.word(-v.lanes))
             with v.loop(filled, count, v.lanes) as column:
-                v.of(item).zero().store(v.at(target, builder.mul(column.index, v.word(2))))
+                v.of(half).zero().store(v.at(target, builder.mul(column.index, v.word(2))))
 
     return run
 

@@ -14,7 +14,12 @@ from nnefc.emit.features import required_features
 from nnefc.kernels.target.isa import EXTENSIONS, TABLE, variants
 
 HEADER = Path("/usr/aarch64-linux-gnu/include/asm/hwcap.h")
-CAPABILITIES = {"dotprod": "HWCAP_ASIMDDP", "bf16": "HWCAP2_BF16", "i8mm": "HWCAP2_I8MM"}
+CAPABILITIES = {
+    "dotprod": "HWCAP_ASIMDDP",
+    "fullfp16": "HWCAP_ASIMDHP",
+    "bf16": "HWCAP2_BF16",
+    "i8mm": "HWCAP2_I8MM",
+}
 
 
 def required(name: str) -> list[int]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nnefc.ir import Graph, parse_graph, print_graph
+from nnefc.ir import DType, Graph, parse_graph, print_graph
 from nnefc.ir.verify import verify
 from nnefc.ops.tools.reference import evaluate
 from nnefc.ops.tools.table import operations
@@ -51,7 +51,8 @@ def _pass(head: str) -> Pass:
     """The pass of `# pass: name option=3`."""
     prefix, name, *options = head.splitlines()[0].removeprefix("# ").split()
     assert prefix == "pass:"
-    values: dict[str, Any] = {k: int(v) for k, _, v in (o.partition("=") for o in options)}
+    given = (option.partition("=") for option in options)
+    values: dict[str, Any] = {k: DType(v) if k == "dtype" else int(v) for k, _, v in given}
     if name == LowerPrecision.name:
         return LowerPrecision(HalfKernels(**values))
     return PASSES[name](**values)

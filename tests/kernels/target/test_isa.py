@@ -113,8 +113,9 @@ def test_variants_have_the_optional_fields_of_processors() -> None:
         "x86-64-v4+avx512vnni+avx512bf16+amx-bf16+amx-int8",
         "aarch64",
         "aarch64+dotprod",
-        "aarch64+dotprod+bf16",
-        "aarch64+dotprod+bf16+i8mm",
+        "aarch64+dotprod+fullfp16",
+        "aarch64+dotprod+fullfp16+bf16",
+        "aarch64+dotprod+fullfp16+bf16+i8mm",
     ]
 
 
@@ -199,7 +200,7 @@ print(emit_assembly(kernel.function(), kernel.symbol, shipped_row_of(kernel, hos
     ("feature", "kernel", "instruction"),
     [
         ("amx-bf16", "matrix_matmul.product(Epilogue(NONE, ()))", "tdpbf16ps"),
-        ("amx-bf16", "attention_halves.rows((), (), None)", "tdpbf16ps"),
+        ("amx-bf16", "attention_halves.rows('bfloat16', (), (), None)", "tdpbf16ps"),
         ("amx-int8", "matrix_code_matmul.product(Epilogue(NONE, ()))", "tdpbusd"),
     ],
 )

@@ -25,8 +25,9 @@ from nnefc.support.errors import NnefError
         ("x86-64-v4+amx-bf16", "x86-64-v4+avx512vnni+avx512bf16+amx-bf16"),
         ("x86-64-v4+amx+vnni", "x86-64-v4+avx512vnni+avx512bf16+amx-bf16+amx-int8"),
         ("aarch64+dotprod", "aarch64+dotprod"),
-        ("aarch64+bf16+dotprod", "aarch64+dotprod+bf16"),
-        ("aarch64+i8mm", "aarch64+dotprod+bf16+i8mm"),
+        ("aarch64+fp16", "aarch64+dotprod+fullfp16"),
+        ("aarch64+bf16+dotprod", "aarch64+dotprod+fullfp16+bf16"),
+        ("aarch64+i8mm", "aarch64+dotprod+fullfp16+bf16+i8mm"),
     ],
 )
 def test_names_are_completed_by_the_extensions_that_they_include(text: str, name: str) -> None:
@@ -38,7 +39,11 @@ def test_names_are_completed_by_the_extensions_that_they_include(text: str, name
     ("text", "message", "hint"),
     [
         ("pdp-11+vnni", "unknown instruction set 'pdp-11'", "one of x86-64-v2, "),
-        ("aarch64+sme9", "unknown extension 'sme9' of the .* aarch64", "extensions: dotprod, bf16"),
+        (
+            "aarch64+sme9",
+            "unknown extension 'sme9' of the .* aarch64",
+            "extensions: dotprod, fp16, bf16",
+        ),
         ("aarch64+", "unknown extension ''", "its extensions: dotprod"),
         (
             "x86-64-v2+vnni",

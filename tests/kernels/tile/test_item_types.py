@@ -182,6 +182,7 @@ def test_products_match_numpy(item: str, accumulator: str, pixels: int, half: Ha
         run_count=1,
         mode=BOUNDED,
         clamp=int(np.array([low, high]).view(np.int64)[0]),
+        factor=0,
         last_channels=0,
         pixel_block=pixels,
         depth_block=len(entries),

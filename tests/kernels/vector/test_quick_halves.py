@@ -72,7 +72,7 @@ def test_ends(name: str) -> None:
 )
 def test_conversions_round_to_nearest() -> None:
     def there_and_back(x: Lanes) -> Lanes:
-        return convert(quick_halves.narrow(x), "float32")
+        return convert(quick_halves.narrow(x, "bfloat16"), "float32")
 
     bits = np.random.default_rng(1).integers(0, 1 << 32, 500_000, np.uint32)
     halfway = np.arange(0, 1 << 32, 1 << 16, dtype=np.uint32) + np.uint32(1 << 15)
