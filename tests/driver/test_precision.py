@@ -65,6 +65,13 @@ def test_commands_print_one_warning(cli: Cli, document: Path) -> None:
     assert "the model is float32" in shown.err
 
 
+@pytest.mark.skipif(half_kernels(HALVES) is None, reason="products of bfloat16 are not faster")
+@pytest.mark.skipif(not IS_X86, reason="processors of aarch64 may multiply float16")
+def test_the_other_precision_is_named_if_it_is_faster(document: Path) -> None:
+    with pytest.warns(nnefc.NnefWarning, match="float16 are not faster here: (.|\n)*bfloat16 are"):
+        nnefc.compile(document, random_weights=1, precision="float16", threads=1)
+
+
 def test_float32_never_warns(
     document: Path, without_products: None, recwarn: pytest.WarningsRecorder
 ) -> None:
@@ -95,15 +102,15 @@ def test_saved_models_have_weights_in_16_bits(document: Path, tmp_path: Path) ->
 
 
 def test_unknown_precisions_are_refused(cli: Cli, document: Path) -> None:
-    shown = cli("compile", document, "--random-weights", 1, "--precision", "float16")
+    shown = cli("compile", document, "--random-weights", 1, "--precision", "float8")
     assert shown.status == 1
-    assert "must be 'float32' or 'bfloat16'" in shown.err
+    assert "must be 'float32', 'bfloat16' or 'float16'" in shown.err
 
 
 def test_unknown_precisions_are_told_before_inputs(cli: Cli, document: Path) -> None:
-    shown = cli("run", document, "--random-weights", 1, "--precision", "float16")
+    shown = cli("run", document, "--random-weights", 1, "--precision", "float8")
     assert shown.status == 1
-    assert "must be 'float32' or 'bfloat16'" in shown.err
+    assert "must be 'float32', 'bfloat16' or 'float16'" in shown.err
     assert "'x'" not in shown.err
 
 
@@ -123,6 +130,10 @@ def test_files_in_bfloat16_warn_once(cli: Cli, document: Path, tmp_path: Path) -
 def test_targets_without_products_warn(recwarn: pytest.WarningsRecorder) -> None:
     warn_of_targets(CompileConfig(1), ["native", "x86-64-v3"])
     warn_of_targets(HALVES, ["native"])
+    float16 = CompileConfig(1, precision="float16")
+    warn_of_targets(float16, ["native", "aarch64+fp16", "aarch64+bf16"])
     assert not recwarn.list
+    with pytest.warns(nnefc.NnefWarning, match="float16 in aarch64.dotprod: that code is"):
+        warn_of_targets(float16, ["aarch64+fp16", "aarch64+dotprod"])
     with pytest.warns(nnefc.NnefWarning, match="in x86-64-v3, aarch64: that code is float32"):
         warn_of_targets(HALVES, ["native", "x86-64-v3", "aarch64"])

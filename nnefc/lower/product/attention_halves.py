@@ -36,8 +36,7 @@ def lower_halves(lower: Lowering, problem: AttentionProblem, half: DType, *, emp
     """Round q, k and v, pack k and v in words, and launch the kernel."""
     ((keys, k, v),) = problem.segments
     batch, depth, width, sizes = problem.batch, problem.depth, problem.width, blocking()
-    chains = half is DType.FLOAT16
-    smaller = SMALLER if chains else 1.0
+    smaller = SMALLER if half is DType.FLOAT16 else 1.0
     q = _rounded(lower, problem.q, (problem.rows, depth), batch, half, smaller)
     vectors = ceil_div(keys, sizes.lanes)
     key_parts = ceil_div(vectors, sizes.vectors)
@@ -52,7 +51,6 @@ def lower_halves(lower: Lowering, problem: AttentionProblem, half: DType, *, emp
     rate = MATRIX_MACS_PER_NS / 2 if host().matrix_dot else HALF_MACS_PER_NS
     unit_block = product_units_per_tile(units, macs / rate)
     factor = _factor(problem.expression)
-    start = np.full(sizes.vectors * sizes.lanes, 1 / smaller if chains else 0, np.float32)
     matrices = {"q": q, "k": k, "v": v, "y": problem.y}
     matrices |= {f"x{i}": x for i, x in enumerate(problem.operands)}
     parameters = attention_layout(len(problem.operands)).pack(
@@ -70,7 +68,7 @@ def lower_halves(lower: Lowering, problem: AttentionProblem, half: DType, *, emp
         unit_block=unit_block,
         empty=int(empty),
         factor=int(np.float32(factor).view(np.int32)),
-        start=lower.constant(start),
+        start=_start(lower, half),
         operands=len(problem.operands),
     )
     epilogue = None
@@ -79,6 +77,13 @@ def lower_halves(lower: Lowering, problem: AttentionProblem, half: DType, *, emp
     tiles = _all_tiles() if lower.dynamic_shapes else _tiles(problem.rows, keys, width)
     kernel = kernels.rows(half_item(half), *tiles, epilogue)
     lower.launch(kernel, parameters, ceil_div(units, unit_block))
+
+
+def _start(lower: Lowering, half: DType) -> Ref:
+    """What sums of bfloat16 begin with, and sums of float16 are multiplied with."""
+    number = 1 / SMALLER if half is DType.FLOAT16 else 0.0
+    sizes = blocking()
+    return lower.constant(np.full(sizes.vectors * sizes.lanes, number, np.float32))
 
 
 def _factor(expression: Expression) -> float:

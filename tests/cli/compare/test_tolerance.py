@@ -32,4 +32,4 @@ def test_an_artifact_has_its_precision(cli: Cli, tmp_path: Path) -> None:
 def test_other_precisions_are_refused(cli: Cli) -> None:
     shown = cli("compare", DIGITS, "--precision", "float8")
     assert shown.status == 1
-    assert "must be 'float32' or 'bfloat16'" in shown.err
+    assert "must be 'float32', 'bfloat16' or 'float16'" in shown.err

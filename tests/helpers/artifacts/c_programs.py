@@ -116,13 +116,20 @@ def of(*names: str) -> Any:
     return pytest.mark.parametrize("emitted", names, indirect=True)
 
 
-def run_main(program: Path, threads: int, given: Sequence[Array], like: Sequence[Array]) -> Any:
-    """The output of the example program."""
+def run_main(
+    program: Path,
+    threads: int,
+    given: Sequence[Array],
+    like: Sequence[Array],
+    symbols: Sequence[int] = (),
+) -> Any:
+    """The outputs of the example program, for values of the symbols."""
     folder = program.parent
     names = [folder / f"in{i}.raw" for i in range(len(given))]
     for path, x in zip(names, given, strict=True):
         x.tofile(path)
     made = [folder / f"out{i}.raw" for i in range(len(like))]
-    text = run(program, "-t", str(threads), *names, *made)
+    values = [word for value in symbols for word in ("-s", str(value))]
+    text = run(program, "-t", str(threads), *values, "--", *names, *made)
     assert re.search(r"^(1 thread|\d\d+ threads|[02-9] threads): created in", text, re.M)
     return [np.fromfile(p, y.dtype).reshape(y.shape) for p, y in zip(made, like, strict=True)]
