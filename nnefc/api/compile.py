@@ -58,8 +58,7 @@ def compile(
             not have, raises NnefError `input/index`; False: it uses the nearest item.  Indices that
             are known now are always checked.
         precision: "bfloat16" and "float16" round the operands of products to 16 bits where that is
-            faster.  Sums are float32; with "float16" after at most 32 products.  On other
-            processors the model is float32, with a warning.
+            faster.  On other processors the model is float32, with a warning.
         strict_quantization: Layers of a quantized model that are computed in floats are an error.
         keep: Store the compiled model in the model cache, and load it from there when the same
             document is compiled with the same options.
