@@ -94,7 +94,7 @@ def test_data_of_another_shape_than_its_variable(document: Path, shape: tuple[in
         ({"random_weights": 1.5}, "input/argument", "random_weights = 1.5"),
         ({"scalar": 3}, "input/dtype", "scalar = 3"),
         ({"accuracy": ["fast"]}, "input/argument", "accuracy = ['fast']: must be 'fast' or"),
-        ({"precision": "float16"}, "input/argument", "precision = 'float16': must be 'float32' or"),
+        ({"precision": "float8"}, "input/argument", "precision = 'float8': must be 'float32', "),
         ({"strict": "no"}, "input/argument", "strict = 'no': must be True or False"),
         ({"tuned": None}, "input/argument", "tuned = None: must be True or False"),
         ({"quantize": 0}, "input/argument", "quantize = 0: must be True or False"),
