@@ -47,9 +47,8 @@ def entries(inputs: int, taps: int, step: int) -> int:
 
 def permutes(shape: tuple[int, ...], parameters: Parameters) -> bool:
     """Whether the parameters list all taps, and no exponent."""
-    return not any(parameters[7:]) and set(parameters[0]) == set(
-        itertools.product(*map(range, shape[3:]))
-    )
+    taps = set(itertools.product(*map(range, shape[3:])))
+    return set(parameters[0]) == taps and not any(parameters[7:])
 
 
 def size(shape: tuple[int, ...], parameters: Parameters) -> int:
@@ -60,7 +59,8 @@ def size(shape: tuple[int, ...], parameters: Parameters) -> int:
 
 
 def fill(source: Array, parameters: Parameters, packed: Array, _: Release | None) -> None:
-    taps, step, width, piece, by_taps, inputs_of_word, planes, *exponent = parameters
+    taps, step, width, piece, by_taps, *word = parameters
+    word, exponent = word[:2], sum(word[2:])
     groups, outputs, inputs = source.shape[:3]
     tiles = -(-outputs // width)
     steps = -(-inputs // step)
@@ -90,8 +90,8 @@ def fill(source: Array, parameters: Parameters, packed: Array, _: Release | None
                 values[:, count:] = 0
                 flat[:, :, j] = values.reshape(steps, step, width)
             for first, target in pieces:
-                words = _by_words(entries_of_tile[first : first + piece], inputs_of_word, planes)
-                target[t] = np.ldexp(words, *exponent) if any(exponent) else words
+                words = _by_words(entries_of_tile[first : first + piece], *word)
+                target[t] = words * np.float32(2.0**exponent) if exponent else words
 
 
 def _by_words(weights: Array, inputs: int, planes: int) -> Array:

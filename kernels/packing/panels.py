@@ -61,7 +61,7 @@ def fill(source: Array, parameters: Parameters, packed: Array, release: Release 
         for first in range(0, number, step):
             end = start + min(step, number - first) * columns
             part, items = target[..., start * depth : end * depth], source[..., start:end]
-            if word == 1:
+            if word == 1 and not exponent:
                 _fill(part, items, columns)
             else:
                 _fill_words(part, items, columns, (word, planes, exponent))
@@ -85,6 +85,7 @@ def _fill(packed: Array, source: Array, columns: int) -> None:
 def _fill_words(packed: Array, source: Array, columns: int, sizes: Parameters) -> None:
     """As `_fill`, by words; `sizes`: rows and planes of a word, and an exponent."""
     word, planes, exponent = sizes
+    factor = np.float32(2.0**exponent)
     *batch, depth, count = source.shape
     target = packed.reshape(*batch, -1, -(-depth // word), planes, columns, word // planes)
     for first in range(0, target.shape[-5] * columns, columns):
@@ -93,6 +94,6 @@ def _fill_words(packed: Array, source: Array, columns: int, sizes: Parameters) -
         for i in range(word):
             rows = source[..., i::word, first : first + some]
             items = panel[..., i % planes, :, i // planes]
-            items[..., : rows.shape[-2], :some] = np.ldexp(rows, exponent) if exponent else rows
+            items[..., : rows.shape[-2], :some] = rows * factor if exponent else rows
             items[..., rows.shape[-2] :, :some] = 0
             items[..., some:] = 0

@@ -35,8 +35,9 @@ def word_tile(dot: WordDot, heights: tuple[int, ...], widths: tuple[int, ...]) -
     Sums of m rows and n columns over `words` words: m is one of `heights`, n items fit into the
     largest of `widths` (vectors).  Rows of A are `a_row` bytes apart, planes of B `b_row`.  Sums of
     a column begin at its item of `start`; a `ChainDot` multiplies them with it instead.  B, `start`
-    and `sums` have whole vectors; the last two have the type of sums of `dot`.  While it multiplies,
-    a tile of several rows prefetches `ahead_step` bytes at `ahead` for each word of the depth.
+    and `sums` have whole vectors; the last two have the type of sums of `dot`.  While it
+    multiplies, a tile of several rows prefetches `ahead_step` bytes at `ahead` for each word of the
+    depth.
     """
 
     @vector_function("int32", lanes_of("int32"), WORD_TILE_ARGUMENTS)

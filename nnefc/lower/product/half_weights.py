@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, Any]
 
+_MOST: Final = 126
+"""Bound of exponents, such that the power of two and its inverse are normal numbers of float32."""
 _EXPONENTS: Final[dict[Hashable, int]] = {}
 """Exponents by the memory of weights that exist; plans of a dynamic model share them."""
 
@@ -27,7 +29,7 @@ def half_item(dtype: DType) -> Half:
 
 
 def weight_exponent(weights: Array, dtype: DType) -> int:
-    """The largest n for which 2**n weights are below `LARGEST_WEIGHT`; 0 for bfloat16.
+    """The largest n for which weights times 2**n are below `LARGEST_WEIGHT`; 0 for bfloat16.
 
     So small weights stay normal numbers of float16, and chains of products stay finite.
     """
@@ -44,4 +46,4 @@ def _exponent(weights: Array) -> int:
     largest = max(float(weights.max()), -float(weights.min()))
     if not 0 < largest < math.inf:
         return 0
-    return -math.frexp(largest / LARGEST_WEIGHT)[1]
+    return min(max(-math.frexp(largest / LARGEST_WEIGHT)[1], -_MOST), _MOST)
