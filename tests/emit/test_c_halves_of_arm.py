@@ -9,6 +9,7 @@ They are compared with float64, and networks with onnxruntime.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -70,13 +71,13 @@ def document(random: np.random.Generator, path: Path) -> dict[str, np.ndarray]:
 @pytest.mark.parametrize(
     ("precision", "target"), [("float16", "aarch64+fp16"), ("bfloat16", "aarch64+bf16")]
 )
-def test_networks_of_halves(precision: str, target: str, tmp_path: Path) -> None:
+def test_networks_of_halves(precision: Any, target: str, tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     weights = document(random, tmp_path / "net.onnx")
     shapes = (13, 300), (1, 16, 9, 9)
     a, x = [random.standard_normal(shape).astype(np.float32) for shape in shapes]
     a[0] = LARGE  # whose products exceed float16
-    model = nnefc.compile(tmp_path / "net.onnx", precision=precision)
+    model: Any = nnefc.compile(tmp_path / "net.onnx", precision=precision)
     model.emit_c(tmp_path / "c", name="net", target=target, shapes={"S": 40})
     program = emulated_program(tmp_path / "c", "net")
 
@@ -87,7 +88,7 @@ def test_networks_of_halves(precision: str, target: str, tmp_path: Path) -> None
 
     operands = a, x, weights["b"], weights["w"]
     want, sizes = results(*operands), results(*(np.abs(each) for each in operands))
-    session = onnxruntime.InferenceSession(tmp_path / "net.onnx")
+    session: Any = onnxruntime.InferenceSession(tmp_path / "net.onnx")
     least, most = ERRORS[precision]
     for length in (40, 54):
         t = random.standard_normal((2, length, 32)).astype(np.float32)
