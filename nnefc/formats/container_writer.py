@@ -18,7 +18,7 @@ from nnefc.formats.atomic import (
     require_writable,
 )
 from nnefc.formats.files import FilePath, printable
-from nnefc.formats.paths import DOCUMENT, QUANTIZATION, label_path
+from nnefc.formats.paths import DOCUMENT, QUANTIZATION, RECORDS, label_path
 from nnefc.formats.tensor_header import HEADER_SIZE
 from nnefc.formats.tensor_writer import Encoding, encode_tensor
 from nnefc.support.errors import Diagnostics, NnefError, Place
@@ -38,6 +38,7 @@ def write_container(
     graph_text: str,
     tensors: Mapping[str, Any],
     quantization: str | None = None,
+    records: str | None = None,
     kind: Kind | None = None,
     encodings: Mapping[str, Encoding] | None = None,
     overwrite: bool = False,
@@ -48,7 +49,8 @@ def write_container(
     `tensors` are arrays by label; `encodings`, also by label, overrides how they are stored.
     `kind` follows from the name by default: `.tar`, `.tgz` and `.tar.gz` are archives, names
     without suffix or with a final `/` are folders.  Equal contents give equal bytes: archives are
-    sorted and have no times or owners.  `progress` is called with the bytes written so far.
+    sorted and have no times or owners.  `records`: of operators, for nnefc.  `progress` is called
+    with the bytes written so far.
 
     Raises NnefError `container/exists` (a folder that is not empty; a file without `overwrite`),
     `container/format` (an unknown suffix), `container/label` (labels that lead out of the
@@ -58,7 +60,8 @@ def write_container(
     name = printable(os.fspath(path))
     kind = kind or _kind(name)
     _check_target(Path(path), name, kind, overwrite)
-    files = _files(name, graph_text, tensors, quantization, encodings or {})
+    texts = {DOCUMENT: graph_text, QUANTIZATION: quantization, RECORDS: records}
+    files = _files(name, texts, tensors, encodings or {})
     if progress is not None:
         files = _reporting(files, progress)
     if kind == "folder":
@@ -130,16 +133,13 @@ def _check_target(path: Path, name: str, kind: Kind, overwrite: bool) -> None:
 
 def _files(
     name: str,
-    graph_text: str,
+    texts: Mapping[str, str | None],
     tensors: Mapping[str, Any],
-    quantization: str | None,
     encodings: Mapping[str, Encoding],
 ) -> list[_File]:
     """All files of the container, the document first; raises NnefError with all errors."""
     diagnostics = Diagnostics()
-    documents: list[_File] = [_text(DOCUMENT, graph_text)]
-    if quantization is not None:
-        documents.append(_text(QUANTIZATION, quantization))
+    documents = [_text(path, text) for path, text in texts.items() if text is not None]
     data: dict[str, _File] = {}
     paths: dict[str, str] = {member: member for member, _, _ in documents}
     for label, array in tensors.items():

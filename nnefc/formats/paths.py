@@ -12,6 +12,8 @@ from nnefc.support.errors import NnefError, Place
 DOCUMENT = "graph.nnef"
 DOCUMENT_SUFFIX = ".nnef"
 QUANTIZATION = "graph.quant"
+RECORDS = "nnefc.tflite.json"
+"""Records of operators that other formats have, beside `graph.nnef` (`nnefc convert`)."""
 TENSOR_SUFFIX = ".dat"
 SAFETENSORS_SUFFIX = ".safetensors"
 JSON_SUFFIX = ".json"

@@ -85,8 +85,10 @@ def run_front_end(
         if not document.is_tract:
             _refuse_symbols(config, container.graph_file)
             from nnefc.frontends.nnef.import_model import import_document
+            from nnefc.frontends.recorded_operators import evaluate_record
 
-            return import_document(document, container, config, diagnostics)
+            evaluate = evaluate_record if config.records else None
+            return import_document(document, container, config, diagnostics, evaluate)
         source = _tract_source(document, container, config, diagnostics)
         model = graph_or_source(source, config, diagnostics, dynamic, sources)
         if model is source:
@@ -187,7 +189,8 @@ def _onnx_source(
     seed, needs_data = config.random_weights, config.load_data and config.require_data
     missing = NO_DATA if seed is None and not needs_data else seed
     limits, symbols = config.limits, config.symbols
-    source = read_onnx(path, limits, diagnostics, symbols, missing, content, evaluate_record)
+    evaluate = evaluate_record if config.records else None
+    source = read_onnx(path, limits, diagnostics, symbols, missing, content, evaluate)
     return source.finding_value_inputs(config.shapes)
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nnefc.frontends.common.op_builder import OpBuilder
-from nnefc.frontends.common.values import KnownTensor, Operand, operand
+from nnefc.frontends.common.values import Array, KnownTensor, Operand, operand
 from nnefc.ir import DType
 from nnefc.ops.core.interface import sequence
+
+if TYPE_CHECKING:
+    from nnefc.frontends.common.op_builder import OpBuilder
 
 
 def evaluate_record(make: OpBuilder, record: Any, inputs: Sequence[Operand]) -> Operand:
@@ -60,9 +62,36 @@ def _input(make: OpBuilder, record: Any, values: Iterator[Operand]) -> Operand:
     if "items" in record:
         return KnownTensor(np.array(record["items"], dtype.numpy).reshape(shape), dtype)
     x = next(values)
+    if "rounded" in record:
+        if not isinstance(x, KnownTensor):
+            raise ValueError(f"'{record['name']}' is computed")
+        return KnownTensor(rounded(x.array, record), dtype)
     if "turned" in record:
         x = make.transpose(x, tuple(record["turned"]))
     is_other = "turned" in record and x.type.dims != shape
     if x.type.dtype is not dtype or x.type.rank != len(shape) or is_other:
         raise ValueError(f"'{record['name']}' is {x.type}")
     return x
+
+
+def rounded(reals: Array, record: Mapping[str, Any]) -> Array:
+    """The codes of a constant that a model has as reals: of a bias, for example.
+
+    Raises ValueError for reals without codes.
+    """
+    shape, limits = tuple(record["shape"]), np.iinfo(_dtype(record).numpy)
+
+    def per_channel(numbers: Any) -> Array:
+        items = np.array(numbers, np.float64)
+        if items.size == 1:
+            return items.reshape(())
+        axis = int(record["axis"])
+        return items.reshape([-1 if i == axis else 1 for i in range(len(shape))])
+
+    zero = per_channel(record.get("zero_point", [0]))
+    with np.errstate(all="ignore"):
+        items = reals.astype(np.float64).reshape(shape) / per_channel(record["rounded"])
+        codes = np.rint(items) + zero
+    if not ((limits.min <= codes) & (codes <= limits.max)).all():
+        raise ValueError(f"'{record['name']}' has no codes of this scale")
+    return codes.astype(limits.dtype)

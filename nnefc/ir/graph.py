@@ -282,8 +282,16 @@ class Graph:
 
     def erase(self, op: Op) -> None:
         """Remove an operation whose outputs have no users."""
-        assert op._graph is self, "the operation is not in this graph"
         assert not any(v.users for v in op.outputs), f"{op!r} is used"
+        self._unlink(op)
+
+    def move(self, op: Op, before: Op) -> None:
+        """Move an operation of the graph in front of another one."""
+        self._unlink(op)
+        self.insert(op, before)
+
+    def _unlink(self, op: Op) -> None:
+        assert op._graph is self, "the operation is not in this graph"
         previous, following = op._previous, op._next
         if previous is None:
             self._first = following

@@ -82,6 +82,8 @@ class ImportConfig(NamedTuple):
     """Read the data of variables."""
     require_data: bool = True
     """A model without any data is an error; data of only some variables always is."""
+    records: bool = True
+    """Compute the operators that `nnefc convert` recorded beside the standard ones."""
 
     @property
     def limits(self) -> Limits:

@@ -212,7 +212,11 @@ def check_format(to: str, output: Path) -> None:
 def _converted(
     model: str, config: ImportConfig, output: Path, to: str
 ) -> tuple[Graph | GraphSource, NnefModel | OnnxModel]:
-    """The model, and what is to be written."""
+    """The model, and what is to be written.
+
+    Records in the model are ignored: what they record has no operations in other formats.
+    """
+    config = config._replace(records=False)
     if output.name.lower().endswith(ONNX):
         from nnefc.frontends.onnx.package import require_onnx
 

@@ -16,15 +16,19 @@ from nnefc.emit.convert.standard_operations import (
 )
 from nnefc.formats.container_writer import write_container
 from nnefc.formats.files import FilePath, require_unchanged
+from nnefc.formats.paths import DOCUMENT, QUANTIZATION, label_path
 from nnefc.formats.tensor_writer import Encoding
 from nnefc.frontends.nnef.flatten import flattened
 from nnefc.frontends.nnef.real_weights import with_real_weights
 from nnefc.ir import Graph
-from nnefc.support.errors import Diagnostic, NnefError
+from nnefc.support.errors import Diagnostic, Diagnostics, NnefError
+from nnefc.support.limits import Limits
 from nnefc.support.progress import Progress
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from nnefc.frontends.nnef.recorded import DocumentNodes
 
     Array = np.ndarray[Any, Any]
 
@@ -43,6 +47,10 @@ class NnefModel:
     """How tensors are stored, where that does not follow from their arrays."""
     quantization: str | None = None
     """The quantization file."""
+    codes: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The names of tensors that it quantizes, by those of their codes in the graph."""
+    records: str | None = None
+    """Records of the operators that groups of operations stand for."""
 
     def write(
         self, path: FilePath, progress: Progress | None = None, *, overwrite: bool = True
@@ -58,6 +66,7 @@ class NnefModel:
             tensors=self.tensors,
             encodings=self.encodings,
             quantization=self.quantization,
+            records=self.records,
             overwrite=overwrite,
             progress=progress,
         )
@@ -128,3 +137,23 @@ def require_inputs(graph: Graph) -> None:
         raise NnefError.of(
             "flatten/operation", "the model has no inputs, but a graph of NNEF has at least one"
         )
+
+
+def read_again(model: NnefModel) -> DocumentNodes:
+    """The operations of a document in standard NNEF, as its reader finds them."""
+    from nnefc.formats.source_files import SourceFiles, container_of
+    from nnefc.formats.tensor_file import StoredTensor
+    from nnefc.frontends.nnef.import_model import recorded_document
+    from nnefc.syntax.parser import parse
+
+    texts = {DOCUMENT: model.text.encode()}
+    if model.quantization is not None:
+        texts[QUANTIZATION] = model.quantization.encode()
+    tensors = {
+        label_path(label, DOCUMENT): StoredTensor(array.shape, array)
+        for label, array in model.tensors.items()
+    }
+    limits, diagnostics = Limits(), Diagnostics()
+    files = SourceFiles(DOCUMENT, texts, tensors, None, {}, limits)
+    document = parse(model.text, DOCUMENT, limits=limits, diagnostics=diagnostics)
+    return recorded_document(document, container_of(files), diagnostics)

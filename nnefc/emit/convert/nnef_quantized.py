@@ -23,6 +23,7 @@ import numpy as np
 from nnefc.emit.convert.converted import Codes
 from nnefc.emit.convert.extents import Extents
 from nnefc.emit.convert.nnef_model import NnefModel, nnef_model
+from nnefc.emit.convert.resize_products import resize_by_products
 from nnefc.emit.convert.standard_operations import without_dead_code
 from nnefc.emit.convert.tract_model import To, document_for
 from nnefc.frontends.nnef.refusals import Refusals
@@ -42,18 +43,18 @@ _RULE: Final = "flatten/operation"
 
 
 def document_of_codes(
-    graph: Graph, extents: Extents, to: To = "auto", *, zero_points: bool = False
+    graph: Graph, extents: Extents, to: To = "auto", *, of_tflite: bool = False
 ) -> NnefModel:
     """The document of a graph with codes, whose extents may be symbolic: NNEF 1.0.2 with a
     quantization file if that can say it, otherwise the dialect of tract.
 
-    `to`: "nnef" and "tract" choose one of both.  `zero_points`: the quantization file has scales
-    and zero points instead of ranges.  Raises NnefError `flatten/...`.
+    `to`: "nnef" and "tract" choose one of both.  `of_tflite`: see `quantized_document`.  Raises
+    NnefError `flatten/...`.
     """
     if to == "tract" or (to == "auto" and extents.symbols):
         return document_for(graph, extents, "tract")
     try:
-        return quantized_document(graph, zero_points=zero_points)
+        return quantized_document(graph, of_tflite=of_tflite)
     except NnefError as error:
         families = {each.rule.partition("/")[0] for each in error.errors}
         if to == "nnef" or families != {"flatten"}:
@@ -63,13 +64,16 @@ def document_of_codes(
     return replace(model, converted=replace(model.converted, because=because))
 
 
-def quantized_document(graph: Graph, *, zero_points: bool = False) -> NnefModel:
+def quantized_document(graph: Graph, *, of_tflite: bool = False) -> NnefModel:
     """The document of a graph; raises NnefError `flatten/...` for what NNEF 1.0.2 cannot say.
 
-    `zero_points`: see `document_of_codes`.
+    `of_tflite`: for records, the quantization file has scales and zero points instead of ranges,
+    and resizing is written as products.
     """
     copy = without_dead_code(graph)
-    writer = _Quantization(copy, _point if zero_points else _range)
+    if of_tflite:
+        resize_by_products(copy)
+    writer = _Quantization(copy, _point if of_tflite else _range)
     for i, value in enumerate(list(copy.inputs)):
         writer.input(i, value)
     for op in list(copy.ops):
@@ -95,7 +99,11 @@ def quantized_document(graph: Graph, *, zero_points: bool = False) -> NnefModel:
         weight_bytes=sum(array.nbytes for array in tensors.values()),
     )
     return replace(
-        model, converted=converted, tensors=tensors, quantization="\n".join([*lines, ""])
+        model,
+        converted=converted,
+        tensors=tensors,
+        quantization="\n".join([*lines, ""]),
+        codes=writer.names,
     )
 
 
@@ -109,6 +117,8 @@ class _Quantization:
         """Algorithms by the names of values."""
         self.codes: dict[str, Array] = {}
         """The codes of variables by label."""
+        self.names: dict[str, str] = {}
+        """The names of tensors in the document, by those of their codes in the graph."""
         self.ends: dict[str, Codes] = {}
         """How reals stand for the codes of inputs and results, by their names."""
         self.refused = Refusals()
@@ -151,6 +161,7 @@ class _Quantization:
             name = x.name or codes.name or "activation"
             target.name = self._fresh(name, is_new=name != x.name or not is_alone)
         self.entries[target.name] = self._algorithm(codes.type.dtype, *parameters)
+        self.names[codes.name] = target.name
         for pair in pairs:
             self._replace(pair, target)
         if names:

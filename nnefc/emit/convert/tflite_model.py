@@ -10,7 +10,7 @@ from nnefc.emit.convert.extents import Extents
 from nnefc.emit.convert.nnef_model import NnefModel
 from nnefc.emit.convert.nnef_quantized import document_of_codes
 from nnefc.emit.convert.onnx.model import OnnxModel, onnx_model
-from nnefc.emit.convert.tflite_records import add_records
+from nnefc.emit.convert.tflite_records import add_records, with_records
 from nnefc.emit.convert.tract_model import To, document_for
 from nnefc.frontends.common.graph_source import Shapes
 from nnefc.frontends.tflite.source import TfliteSource
@@ -29,13 +29,15 @@ _CONVERSIONS: Final = ("quantize", "dequantize")
 def tflite_document(
     source: TfliteSource, shapes: Shapes, diagnostics: Diagnostics, to: To = "auto"
 ) -> NnefModel:
-    """The document of a model: with a quantization file if it has codes.
+    """The document of a model: with a quantization file if it has codes, and in standard NNEF with
+    records of the operators of the file.
 
     `to`: "nnef" and "tract" choose a language.  Raises NnefError with all that cannot be written.
     """
     graph = _real_form(source, shapes, diagnostics)
     if any(op.name in _CONVERSIONS for op in walk(graph)):
-        return document_of_codes(graph, Extents(), to, zero_points=True)
+        document = document_of_codes(graph, Extents(), to, of_tflite=True)
+        return document if document.quantization is None else with_records(document, source)
     return document_for(graph, Extents(), to)
 
 

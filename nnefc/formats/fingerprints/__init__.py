@@ -16,6 +16,7 @@ from nnefc.formats.paths import (
     DOCUMENT_SUFFIX,
     MANIFEST,
     QUANTIZATION,
+    RECORDS,
     SAFETENSORS_SUFFIX,
     TENSOR_SUFFIX,
     is_onnx,
@@ -189,7 +190,7 @@ def _may_be_read(path: str, labels: Labels) -> bool:
     """Whether an import may read a file, or files in a folder, beside the document."""
     low = path.replace(os.sep, "/").lower()
     return (
-        low == QUANTIZATION
+        low in (QUANTIZATION, RECORDS)
         or ("/" not in low and low.endswith(SAFETENSORS_SUFFIX))
         or low in labels.folders
         or labels.is_named(low)

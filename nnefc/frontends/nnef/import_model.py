@@ -2,26 +2,56 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from nnefc.formats.container import Container
+from nnefc.formats.paths import RECORDS
 from nnefc.frontends.nnef.build_graph import Elaboration, ImportChoices, elaborate
 from nnefc.frontends.nnef.variable_literals import StoredData
 from nnefc.ir import DType, Graph
 from nnefc.ops.custom import unregistered
 from nnefc.options.import_config import DEFAULT, ImportConfig
-from nnefc.support.errors import Diagnostic, Diagnostics, NnefError
+from nnefc.support.errors import Diagnostic, Diagnostics, NnefError, Place
 from nnefc.support.limits import Limits
 from nnefc.syntax import ast
 from nnefc.syntax.parser import parse
 
+if TYPE_CHECKING:
+    from nnefc.frontends.common.operators.recorded import EvaluateRecord
+    from nnefc.frontends.nnef.quantization import Quantization
+    from nnefc.frontends.nnef.recorded import DocumentNodes
+
 
 def import_document(
-    document: ast.Document, container: Container, config: ImportConfig, diagnostics: Diagnostics
+    document: ast.Document,
+    container: Container,
+    config: ImportConfig,
+    diagnostics: Diagnostics,
+    evaluate_record: EvaluateRecord | None = None,
 ) -> Graph:
-    """The graph of a document, with its data and quantization."""
+    """The graph of a document, with its data and quantization.
+
+    `evaluate_record`: evaluates the operators that records name; None ignores these.
+    """
     choice = _choice(document, config)
     elaboration = _elaborated(document, config.limits, diagnostics, choice, container.tensor)
-    _attach(elaboration, container, config, diagnostics)
+    entries = _with_data(elaboration, container, config, diagnostics)
+    if config.quantize and entries:
+        _quantize(elaboration, entries, container, config, diagnostics, evaluate_record)
+    diagnostics.raise_errors()
     return elaboration.graph
+
+
+def recorded_document(
+    document: ast.Document, container: Container, diagnostics: Diagnostics
+) -> DocumentNodes:
+    """What records of a document in standard NNEF may refer to; raises NnefError."""
+    from nnefc.frontends.nnef.recorded import DocumentNodes
+
+    elaboration = _elaborated(document, Limits(), diagnostics, ImportChoices(), container.tensor)
+    entries = _with_data(elaboration, container, DEFAULT, diagnostics)
+    diagnostics.raise_errors()
+    return DocumentNodes(elaboration, entries)
 
 
 def import_text(
@@ -90,13 +120,13 @@ def _elaborated(
     return elaboration
 
 
-def _attach(
+def _with_data(
     elaboration: Elaboration, container: Container, config: ImportConfig, diagnostics: Diagnostics
-) -> None:
-    """Load the data of variables and apply the quantization file."""
+) -> list[Quantization]:
+    """Load the data of variables; returns the entries of the quantization file."""
     from nnefc.frontends.nnef import quantization, variable_data
 
-    entries: list[quantization.Quantization] = []
+    entries: list[Quantization] = []
     text = container.quantization()
     if text is not None and container.quantization_file is not None:
         entries = quantization.read_quantization(
@@ -111,9 +141,33 @@ def _attach(
             require=config.require_data,
             codes=quantization.stored_codes(elaboration, entries, may_stay=config.quantize),
         )
-    if config.quantize and entries:
-        quantization.apply_quantization(elaboration, entries, diagnostics)
-    diagnostics.raise_errors()
+    return entries
+
+
+def _quantize(
+    elaboration: Elaboration,
+    entries: list[Quantization],
+    container: Container,
+    config: ImportConfig,
+    diagnostics: Diagnostics,
+    evaluate_record: EvaluateRecord | None,
+) -> None:
+    """Apply the quantization file, and the records of operators in the container."""
+    from nnefc.frontends.nnef.quantization import apply_quantization
+
+    records = None
+    if evaluate_record is not None and not diagnostics.errors:
+        text = container.resource(RECORDS)
+        if text is not None:
+            from nnefc.frontends.nnef.recorded import DocumentRecords
+
+            place = Place(container.graph_file)
+            records = DocumentRecords.of(elaboration, entries, text, place, evaluate_record)
+    quantized = apply_quantization(elaboration, entries, diagnostics)
+    if records is not None and not diagnostics.errors:
+        records.apply(elaboration.graph, quantized, config.limits)
+        if (ignored := records.warning()) is not None:
+            diagnostics.add(ignored)
 
 
 def _choice(document: ast.Document, config: ImportConfig) -> ImportChoices:

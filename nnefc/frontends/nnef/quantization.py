@@ -268,13 +268,14 @@ def _channel_item(type_: Type) -> Type:
 
 def apply_quantization(
     elaboration: Elaboration, entries: list[Quantization], diagnostics: Diagnostics
-) -> None:
-    """Insert the quantization operations into the graph."""
+) -> dict[str, Value]:
+    """Insert the quantization operations into the graph; returns their results by tensor."""
     graph = elaboration.graph
     values = [elaboration.names[entry.tensor] for entry in entries]
     following = _following(graph, values)
     taken = set(elaboration.names)
     replaced: list[Op] = []
+    results: dict[str, Value] = {}
     for entry, value in zip(entries, values):
         try:
             quantized = _insert(graph, entry, value, following.get(value.op))
@@ -283,6 +284,7 @@ def apply_quantization(
                 diagnostics.add(diagnostic)
             continue
         _redirect(graph, value, quantized)
+        results[entry.tensor] = quantized
         other = _fresh(entry.tensor, taken)
         if quantized.op is not None and quantized.op.name == "dequantize" and value.op is not None:
             replaced.append(value.op)
@@ -293,6 +295,7 @@ def apply_quantization(
             quantized.name, value.name = entry.tensor, other
     for op in replaced:
         graph.erase(op)
+    return results
 
 
 def _insert(graph: Graph, entry: Quantization, value: Value, before: Op | None) -> Value:

@@ -24,7 +24,7 @@ from nnefc.frontends.onnx.model import OnnxModel
 from nnefc.frontends.onnx.narrow_bytes import bytes_of, from_bytes
 from nnefc.frontends.onnx.narrow_types import NarrowTensor, is_narrow
 from nnefc.frontends.onnx.node import BROKEN, Scope
-from nnefc.frontends.onnx.recorded import Records
+from nnefc.frontends.onnx.recorded import OnnxRecords
 from nnefc.frontends.onnx.sequences import NoElement, TensorSequence
 from nnefc.frontends.onnx.signature import inputs_of, interface_type, known_tensor, tensor_type_of
 from nnefc.frontends.onnx.tensors import StorageTensor
@@ -93,7 +93,7 @@ def evaluate_model(
     graph = Graph(model.graph.name or "graph")
     budget = Budget(model.limits, len(model.text))
     evaluator = GraphEvaluator(model, graph, names, budget, diagnostics, states, certain)
-    evaluator.records = Records.of(model)
+    evaluator.records = OnnxRecords.of(model)
     scope = Scope(model.opsets)
     kept = kept or KeptInputs({}, states, in_place=False)
     _add_inputs(model, signature, shapes, values, evaluator, scope, diagnostics, kept)

@@ -39,7 +39,7 @@ from nnefc.frontends.onnx.node import (
     node_text,
 )
 from nnefc.frontends.onnx.node_order import cycle_of
-from nnefc.frontends.onnx.recorded import LAST, Records
+from nnefc.frontends.onnx.recorded import LAST, OnnxRecords
 from nnefc.frontends.onnx.registry import bind, find
 from nnefc.frontends.onnx.signature import inputs_behind
 from nnefc.frontends.onnx.standard_functions import standard_function
@@ -86,7 +86,7 @@ class GraphEvaluator:
         """Inputs of the model whose items an operator that failed must know."""
         self.unchecked = 0
         """The number of nodes whose inputs are `BROKEN`."""
-        self.records: Records | None = None
+        self.records: OnnxRecords | None = None
         """The operators of TensorFlow Lite that groups of nodes of the main graph stand for."""
         self.failed: dict[int, Failure] = {}
         """Branches and bodies that could not be evaluated on their own, by identity."""
@@ -223,7 +223,7 @@ class GraphEvaluator:
             if is_broken:
                 return BROKEN
             if node.op_type == LAST and self.records is not None:
-                recorded = self.records.result(self.make, proto, scope.find, inputs[0])
+                recorded = self.records.result(self.make, proto, scope.find, inputs)
                 if recorded is not None:
                     return recorded
             return operator.function(self.make, *positional, **named)

@@ -1,6 +1,7 @@
 """Models of codes as NNEF with graph.quant and as ONNX in QDQ form: within one unit of LiteRT.
 
-nnefc reads the ONNX models with the bits of LiteRT's reference kernels.
+nnefc reads the ONNX models with the bits of LiteRT's reference kernels, and the documents, too
+(`test_tflite_documents.py`).
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ import pytest
 import nnefc
 from nnefc.emit.convert.tflite_model import tflite_document, tflite_onnx_model
 from nnefc.frontends.onnx.read_model import read_onnx
+from nnefc.frontends.read_model import read_graph
 from nnefc.frontends.recorded_operators import evaluate_record
 from nnefc.frontends.tflite.read_model import read_tflite
 from nnefc.frontends.tflite.source import TfliteSource
 from nnefc.ops.tools.reference import evaluate
+from nnefc.options.import_config import ImportConfig
 from nnefc.support.errors import Diagnostics, NnefError
 from nnefc.support.limits import Limits
 from tests.helpers.command_line import Cli
@@ -33,78 +36,21 @@ from tests.helpers.tflite.one_operator import (
     litert_results,
     source_of,
 )
+from tests.helpers.tflite.operators_on_codes import (
+    RNG,
+    add,
+    codes,
+    conv,
+    hybrid,
+    linear,
+    linear_of_16_bits,
+    mul,
+    scaled,
+)
 
 Array = np.ndarray[Any, Any]
 khronos: Any = import_module("nnef")
 onnxruntime: Any = import_module("onnxruntime")
-
-RNG = np.random.default_rng(28)
-
-
-def codes(type_: str, *shape: int) -> Array:
-    limits = np.iinfo(type_)
-    return RNG.integers(limits.min, limits.max + 1, shape).astype(type_)
-
-
-def scaled(*scales: float, zero: int = 0) -> dict[str, Any]:
-    return {"scale": scales, "zero_point": (zero,) * len(scales), "quantized_dimension": 0}
-
-
-def conv() -> Case:
-    """A scale per channel; the border must have the zero point."""
-    scales = [0.004, 0.007, 0.011, 0.003, 0.02]
-    inputs = [
-        codes("int8", 1, 9, 8, 4),
-        Constant(codes("int8", 5, 3, 2, 4)),
-        Constant(RNG.integers(-3000, 3000, 5).astype(np.int32)),
-    ]
-    quantization = {
-        0: scaled(0.03, zero=-9),
-        1: scaled(*scales),
-        2: scaled(*(each * 0.03 for each in scales)),
-        3: scaled(0.1, zero=11),
-    }
-    values = {"padding": 0, "stride_w": 2, "stride_h": 1, "fused_activation_function": 1}
-    outputs = [((1, 9, 4, 5), "INT8")]
-    return Case("CONV_2D", inputs, outputs, "Conv2DOptions", values, 3, quantization)
-
-
-def linear() -> Case:
-    inputs = [codes("uint8", 19, 20), Constant(codes("uint8", 6, 20))]
-    quantization = {0: scaled(0.02, zero=120), 1: scaled(0.01, zero=131), 2: scaled(0.1, zero=128)}
-    outputs = [((19, 6), "UINT8")]
-    return Case("FULLY_CONNECTED", inputs, outputs, "FullyConnectedOptions", {}, 4, quantization)
-
-
-def add() -> Case:
-    inputs = [codes("uint8", 3, 5, 7), codes("uint8", 5, 7)]
-    quantization = {0: scaled(0.02, zero=120), 1: scaled(0.03, zero=131), 2: scaled(0.04, zero=128)}
-    return Case("ADD", inputs, [((3, 5, 7), "UINT8")], "AddOptions", {}, 2, quantization)
-
-
-def mul() -> Case:
-    inputs = [codes("int8", 3, 5, 7), codes("int8", 3, 5, 7)]
-    quantization = {0: scaled(0.02, zero=3), 1: scaled(0.03, zero=-5), 2: scaled(0.06, zero=-8)}
-    return Case("MUL", inputs, [((3, 5, 7), "INT8")], "MulOptions", {}, 2, quantization)
-
-
-def linear_of_16_bits() -> Case:
-    inputs = [codes("int16", 19, 20), Constant(codes("int8", 6, 20))]
-    quantization = {0: scaled(0.0002), 1: scaled(0.01), 2: scaled(0.001)}
-    outputs = [((19, 6), "INT16")]
-    return Case("FULLY_CONNECTED", inputs, outputs, "FullyConnectedOptions", {}, 4, quantization)
-
-
-def hybrid() -> Case:
-    """Reals with weights of codes, which are rounded in each call.
-
-    LiteRT's product is not exact with weights of -128.
-    """
-    weights = np.maximum(codes("int8", 6, 20), -127)
-    inputs = [RNG.normal(size=(3, 20)).astype(np.float32), Constant(weights)]
-    outputs = [((3, 6), "FLOAT32")]
-    options = "FullyConnectedOptions"
-    return Case("FULLY_CONNECTED", inputs, outputs, options, {}, 4, {1: scaled(0.01)})
 
 
 def by_onnxruntime(source: TfliteSource, inputs: Sequence[Array]) -> list[Array]:
@@ -117,11 +63,10 @@ def by_onnxruntime(source: TfliteSource, inputs: Sequence[Array]) -> list[Array]
 
 
 def by_document(source: TfliteSource, inputs: Sequence[Array], path: Path) -> list[Array]:
-    """The results of the document, as codes where the model has these."""
+    """The results of the document by its operations alone, as codes where the model has these."""
     document = tflite_document(source, {}, Diagnostics(), "nnef")
     document.write(path)
-    graph = nnefc.import_model(path, strict=True)
-    assert isinstance(graph, nnefc.Graph)
+    graph = read_graph(path, ImportConfig(strict=True, records=False))
     ends = document.converted
     given = {
         end.written: x
@@ -217,10 +162,9 @@ def test_the_command_compares_codes_with_their_reals(cli: Cli, tmp_path: Path) -
     path = tmp_path / "model.tflite"
     path.write_bytes(content_of(add()))
     for output in ("net.nnef.tgz", "net.onnx"):
-        arguments = (path, "-o", tmp_path / output, "--check", "--tolerance", 0.01)
-        shown = cli("convert", *arguments)
+        shown = cli("convert", path, "-o", tmp_path / output, "--check")
         assert shown.status == 0, shown.err + shown.out
-        assert "1 result equal" in shown.out
+        assert "1 result equal bit for bit" in shown.out
     assert cli("pack", path, "-o", tmp_path / "package").status == 0
     shown = cli("convert", tmp_path / "package", "-o", tmp_path / "other", "--to", "nnef")
     assert "with graph.quant" in shown.out, shown.err

@@ -52,6 +52,7 @@ def model(tmp_path: Path) -> Path:
         ("a.dat", True),
         ("layer/b.DAT", True),
         ("GRAPH.quant", True),
+        ("nnefc.tflite.json", True),
         ("sub.nnef.tgz", True),
         ("w.safetensors", True),
         ("layer/graph.nnef", True),

@@ -60,8 +60,8 @@ def in_reals(make: OpBuilder, node: Node, inputs: Sequence[Any]) -> Any:
     """The results of an operator on codes by its function of reals; raises OperatorError."""
     given = list(inputs)
     for i, tensor in enumerate(node.inputs):
-        if tensor is not None and given[i] is not None and _stands_for_reals(node, i):
-            given[i] = _dequantized(make, operand(given[i]), _with_scale(node, i))
+        if tensor is not None and given[i] is not None and stands_for_reals(node, i):
+            given[i] = _dequantized(make, operand(given[i]), with_scale(node, i))
     if node.operator.name == "QUANTIZE":
         results: list[Any] = [given[0]]
     else:
@@ -83,7 +83,7 @@ def _called(make: OpBuilder, function: Operator, given: Sequence[Any], node: Nod
     return sequence(results) or [results]
 
 
-def _stands_for_reals(node: Node, index: int) -> bool:
+def stands_for_reals(node: Node, index: int) -> bool:
     """Whether an input has codes: of a tensor with a scale, or of a bias."""
     return _has_codes(node.inputs[index]) or _is_bias(node, index)
 
@@ -95,7 +95,7 @@ def _is_bias(node: Node, index: int) -> bool:
     return is_integer and operands is not None and index == max(operands) + 1
 
 
-def _with_scale(node: Node, index: int) -> Tensor:
+def with_scale(node: Node, index: int) -> Tensor:
     """The tensor of an input; a bias has the scales of the products that it is added to."""
     tensor = node.inputs[index]
     assert tensor is not None
@@ -120,7 +120,7 @@ def _real_node(node: Node) -> Node:
             for i, each in enumerate(tensors)
         )
 
-    inputs = reals(node.inputs, lambda i: _stands_for_reals(node, i))
+    inputs = reals(node.inputs, lambda i: stands_for_reals(node, i))
     outputs = reals(node.outputs, lambda i: _has_codes(node.outputs[i]))
     return Node(node.operator, inputs, outputs, node.intermediates)
 

@@ -1,0 +1,358 @@
+"""Records in documents of converted models: nnefc computes the bits of LiteRT's kernels."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nnefc
+from nnefc.emit.convert.nnef_model import NnefModel
+from nnefc.emit.convert.tflite_model import tflite_document
+from nnefc.formats.tensor_file import read_tensor, write_tensor
+from nnefc.frontends.read_model import read_graph
+from nnefc.frontends.tflite.read_model import read_tflite
+from nnefc.frontends.tflite.source import TfliteSource
+from nnefc.ops.tools.reference import evaluate
+from nnefc.options.import_config import ImportConfig
+from nnefc.support.errors import Diagnostics, NnefError
+from nnefc.support.limits import Limits
+from tests.helpers.command_line import Cli
+from tests.helpers.nnef.conformance import needs_tflite, tflite_cases
+from tests.helpers.tflite.one_operator import (
+    Constant,
+    content_of,
+    inputs_of,
+    litert_results,
+    source_of,
+)
+from tests.helpers.tflite.operators_on_codes import add, codes, conv, linear, mul, scaled
+from tests.helpers.tflite.write import model, operator, operator_code, subgraph, tensor, write
+
+Array = np.ndarray[Any, Any]
+
+RECORDS = "nnefc.tflite.json"
+
+
+def written(source: TfliteSource, path: Path) -> NnefModel:
+    """The document in standard NNEF, which is written to a path."""
+    document = tflite_document(source, {}, Diagnostics(), "nnef")
+    document.write(path)
+    return document
+
+
+def results_of(
+    path: Path, document: NnefModel, inputs: Sequence[Array], diagnostics: Diagnostics
+) -> list[Array]:
+    """The results of what is at a path, for the reals of codes."""
+    graph = read_graph(path, ImportConfig(), diagnostics)
+    return evaluated(graph, document, inputs)
+
+
+def evaluated(graph: nnefc.Graph, document: NnefModel, inputs: Sequence[Array]) -> list[Array]:
+    ends = document.converted.inputs
+    given = {
+        end.written: x if end.codes is None else end.codes.reals(x)
+        for x, end in zip(inputs, ends, strict=True)
+    }
+    results = evaluate(graph, given).outputs.values()
+    types = [value.type.dtype.numpy for value in graph.outputs]
+    return [y.astype(type_) for y, type_ in zip(results, types, strict=True)]
+
+
+def reals_of(document: NnefModel, expected: Sequence[Array]) -> list[Array]:
+    """The reals of the codes that are results."""
+    ends = document.converted.results
+    return [
+        y if end.codes is None else end.codes.reals(y)
+        for y, end in zip(expected, ends, strict=True)
+    ]
+
+
+def assert_equal_bits(
+    source: TfliteSource, inputs: Sequence[Array], expected: Sequence[Array], path: Path
+) -> NnefModel:
+    document, diagnostics = written(source, path), Diagnostics()
+    found = results_of(path, document, inputs, diagnostics)
+    assert "quantization/record" not in [each.rule for each in diagnostics.warnings]
+    for y, want in zip(found, reals_of(document, expected), strict=True):
+        np.testing.assert_array_equal(y, want)
+    return document
+
+
+def operators_of(document: NnefModel) -> list[str]:
+    """The operators that have records."""
+    return [each["operator"] for each in json.loads(document.records or "[]")]
+
+
+def test_a_record_gives_the_bits_of_the_reference_kernel(tmp_path: Path) -> None:
+    """Interpreted, and of the convolution also compiled."""
+    for case in (linear(), add(), mul(), conv()):
+        content, path = content_of(case), tmp_path / case.name
+        (expected,) = litert_results(content, [inputs_of(case)])
+        document = assert_equal_bits(source_of(content), inputs_of(case), expected, path)
+        assert operators_of(document) == [case.name]
+        if case.name == "CONV_2D":
+            (end,) = document.converted.inputs
+            assert end.codes is not None
+            result = nnefc.compile(path)(end.codes.reals(inputs_of(case)[0]))
+            np.testing.assert_array_equal(result, reals_of(document, expected)[0])
+
+
+def several() -> bytes:
+    """Weights that two layers share, two results of an operator, and reals among codes."""
+    rng = np.random.default_rng(5)
+    weights = rng.integers(-127, 128, (8, 10)).astype(np.int8)
+    bias = rng.integers(-(2**31), 2**31, 8).astype(np.int32)
+    like_y = scaled(20000.0, zero=-3)
+    tensors = [
+        tensor((3, 10), "INT8", "x", quantization=scaled(0.03, zero=4)),
+        tensor((8, 10), "INT8", "w", 1, quantization=scaled(0.01)),
+        tensor((8,), "INT32", "b", 2, quantization=scaled(0.0003)),
+        tensor((3, 8), "INT8", "y", quantization=like_y),
+        tensor((3, 8), "INT8", "z", quantization=scaled(0.09, zero=5)),
+        tensor((), "INT32", "axis", 3),
+        tensor((3, 4), "INT8", "left", quantization=like_y),
+        tensor((3, 4), "INT8", "right", quantization=like_y),
+        tensor((3, 8), "FLOAT32", "reals"),
+        tensor((3, 8), "FLOAT32", "doubled"),
+        tensor((3, 8), "INT8", "again", quantization=scaled(0.05, zero=-20)),
+        tensor((3, 4), "INT8", "sum", quantization=scaled(30000.0, zero=1)),
+        tensor((3, 8), "INT8", "product", quantization=scaled(1e5)),
+    ]
+    names = ("FULLY_CONNECTED", "SPLIT", "DEQUANTIZE", "ADD", "QUANTIZE", "MUL")
+    versions = (4, 2, 2, 2, 1, 2)
+    operators = [
+        operator(0, (0, 1, 2), (3,), "FullyConnectedOptions"),
+        operator(0, (0, 1, -1), (4,), "FullyConnectedOptions"),
+        operator(1, (5, 3), (6, 7), "SplitOptions", num_splits=2),
+        operator(2, (4,), (8,), "DequantizeOptions"),
+        operator(3, (8, 8), (9,), "AddOptions"),
+        operator(4, (9,), (10,), "QuantizeOptions"),
+        operator(3, (6, 7), (11,), "AddOptions"),
+        operator(5, (10, 3), (12,), "MulOptions"),
+    ]
+    graph = subgraph(tensors, operators, (0,), (4, 11, 12, 9))
+    buffers = [weights.tobytes(), bias.tobytes(), np.array(1, np.int32).tobytes()]
+    each = zip(names, versions, strict=True)
+    return write(model([operator_code(*code) for code in each], [graph], buffers))
+
+
+def test_several_results_shared_weights_and_parts_of_reals(tmp_path: Path) -> None:
+    content, inputs = several(), [codes("int8", 3, 10)]
+    (expected,) = litert_results(content, [inputs])
+    assert [len(np.unique(each)) > 3 for each in expected] == [True] * 4
+    document = assert_equal_bits(source_of(content), inputs, expected, tmp_path / "net")
+    assert operators_of(document) == ["FULLY_CONNECTED", "FULLY_CONNECTED", "ADD", "MUL"]
+
+
+def codes_of_16_bits() -> bytes:
+    """A convolution with biases of 64 bits, a sum with a constant, and a table."""
+    rng = np.random.default_rng(6)
+    scales = (0.004, 0.007, 0.011, 0.003, 0.02)
+    weights = rng.integers(-127, 128, (5, 3, 2, 4)).astype(np.int8)
+    bias = rng.integers(-30000, 30000, 5)
+    addend = rng.integers(-32768, 32768, (1, 9, 8, 5)).astype(np.int16)
+    tensors = [
+        tensor((1, 9, 8, 4), "INT16", "x", quantization=scaled(0.0003)),
+        tensor(weights.shape, "INT8", "w", 1, quantization=scaled(*scales)),
+        tensor((5,), "INT64", "b", 2, quantization=scaled(*(0.0003 * each for each in scales))),
+        tensor((1, 9, 8, 5), "INT16", "y", quantization=scaled(0.0005)),
+        tensor((1, 9, 8, 5), "INT16", "addend", 3, quantization=scaled(0.0002)),
+        tensor((1, 9, 8, 5), "INT16", "sum", quantization=scaled(0.0005)),
+        tensor((1, 9, 8, 5), "INT16", "table", quantization=scaled(1 / 32768)),
+    ]
+    operators = [
+        operator(0, (0, 1, 2), (3,), "Conv2DOptions", stride_w=1, stride_h=1),
+        operator(1, (3, 4), (5,), "AddOptions"),
+        operator(2, (5,), (6,)),
+    ]
+    names = [operator_code("CONV_2D", 4), operator_code("ADD", 3), operator_code("LOGISTIC", 3)]
+    buffers = [weights.tobytes(), bias.tobytes(), addend.tobytes()]
+    return write(model(names, [subgraph(tensors, operators, (0,), (5, 6))], buffers))
+
+
+def test_codes_of_16_bits(tmp_path: Path) -> None:
+    content, inputs = codes_of_16_bits(), [codes("int16", 1, 9, 8, 4)]
+    (expected,) = litert_results(content, [inputs])
+    document = assert_equal_bits(source_of(content), inputs, expected, tmp_path / "net")
+    assert operators_of(document) == ["CONV_2D", "ADD", "LOGISTIC"]
+    assert "bits = 16, signed = true" in (document.quantization or "")
+
+
+def edited(path: Path, name: str, old: str, new: str) -> None:
+    text = (path / name).read_text()
+    assert old in text
+    (path / name).write_text(text.replace(old, new))
+
+
+def another_border(path: Path) -> None:
+    """The border is on one side."""
+    edited(path, "graph.nnef", "padding = [(1, 1), ", "padding = [(0, 2), ")
+
+
+def other_scale(path: Path) -> None:
+    """The scale of the result."""
+    edited(path, "graph.quant", "scale = 0.10000000149011612", "scale = 0.2")
+
+
+def other_range(path: Path) -> None:
+    """The last operation of the group."""
+    edited(path, "graph.nnef", "relu(", "tanh(")
+
+
+def no_record(path: Path) -> None:
+    (path / RECORDS).write_text("[1, {")
+
+
+def no_text(path: Path) -> None:
+    (path / RECORDS).write_bytes(b"\xff\xfe\0")
+
+
+def no_operator(path: Path) -> None:
+    edited(path, RECORDS, '"CONV_2D"', '"SQUEEZE"')
+
+
+def other_type(path: Path) -> None:
+    edited(path, RECORDS, '"INT8"', '"UINT8"')
+
+
+EDITS = [
+    *(another_border, other_scale, other_range),
+    *(no_record, no_text, no_operator, other_type),
+]
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_records_that_do_not_fit_are_ignored(edit: Callable[[Path], None], tmp_path: Path) -> None:
+    """An edited document has the results of its operations."""
+    case, path = conv(), tmp_path / "net"
+    document = written(source_of(content_of(case)), path)
+    edit(path)
+    diagnostics = Diagnostics()
+    found = results_of(path, document, inputs_of(case), diagnostics)
+    (warning,) = diagnostics.warnings
+    assert (warning.rule, warning.severity) == ("quantization/record", "warning")
+    plain = read_graph(path, ImportConfig(records=False))
+    (want,) = evaluated(plain, document, inputs_of(case))
+    np.testing.assert_array_equal(found[0], want)
+
+
+def test_edited_weights_and_biases_count(tmp_path: Path) -> None:
+    """The records have the names of constants, not their items."""
+    case, path = conv(), tmp_path / "net"
+    document = written(source_of(content_of(case)), path)
+    x, weights, bias = case.inputs
+    less = replace(
+        case, inputs=[x, Constant(weights.array // 2), Constant(bias.array + np.int32(500))]
+    )
+    (expected,) = litert_results(content_of(less), [inputs_of(less)])
+    stored = written(source_of(content_of(less)), tmp_path / "other").tensors
+    assert set(stored) == set(document.tensors)
+    for label, array in stored.items():
+        write_tensor(path / f"{label}.dat", array)
+    diagnostics = Diagnostics()
+    found = results_of(path, document, inputs_of(case), diagnostics)
+    assert not diagnostics.warnings
+    np.testing.assert_array_equal(found[0], reals_of(document, expected)[0])
+
+
+HOSTILE: tuple[Any, ...] = (
+    None,
+    True,
+    -1,
+    3,
+    10**20,
+    1e308,
+    float("nan"),
+    "x",
+    "INT64",
+    "t0",
+    [],
+    [[]],
+    {},
+    [1] * 9,
+)
+
+
+def paths_of(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The keys that lead to each item of JSON."""
+    yield path
+    if hasattr(value, "keys"):
+        for key in value:
+            yield from paths_of(value[key], (*path, key))
+    elif hasattr(value, "append"):
+        for i in range(len(value)):
+            yield from paths_of(value[i], (*path, i))
+
+
+def spoil(records: Any, rng: random.Random) -> None:
+    """Replace an item somewhere inside."""
+    *path, last = rng.choice(list(paths_of(records))[1:])
+    for key in path:
+        records = records[key]
+    records[last] = rng.choice(HOSTILE)
+
+
+def test_hostile_records_are_ignored(tmp_path: Path) -> None:
+    """Each is a warning, or an NnefError, or does no harm."""
+    rng = random.Random(9)
+    for case in (conv(), mul()):
+        path = tmp_path / case.name
+        document = written(source_of(content_of(case)), path)
+        assert document.records is not None
+        for _ in range(40):
+            records = json.loads(document.records)
+            spoil(records, rng)
+            (path / RECORDS).write_text(json.dumps(records))
+            try:
+                read_graph(path, ImportConfig(), Diagnostics())
+            except NnefError as error:
+                assert all(each.rule != "internal/operator" for each in error.errors)
+
+
+@needs_tflite
+@pytest.mark.parametrize(
+    "folder",
+    [
+        each
+        for each in tflite_cases()
+        if each.name.startswith(("i8_", "u8_", "net_mini")) and not each.name.endswith("_float")
+    ],
+    ids=lambda folder: folder.name,
+)
+def test_cases_have_equal_bits(folder: Path, tmp_path: Path) -> None:
+    source = read_tflite(folder / "model.tflite", Limits(), Diagnostics())
+    with np.load(folder / "io.npz") as stored:
+        inputs, expected = (
+            [stored[f"{kind}{i}"] for i in range(len(names))]
+            for kind, names in (("in", source.inputs), ("out", source.outputs))
+        )
+    assert_equal_bits(source, inputs, expected, tmp_path / "net.nnef.tgz")
+
+
+def test_commands_of_recorded_documents(cli: Cli, tmp_path: Path) -> None:
+    """`run` computes the bits; `convert` writes the standard operations without records."""
+    case = conv()
+    content, (x,) = content_of(case), inputs_of(case)
+    (tmp_path / "net.tflite").write_bytes(content)
+    document = tflite_document(source_of(content), {}, Diagnostics())
+    archive = tmp_path / "net.nnef.tgz"
+    assert cli("convert", tmp_path / "net.tflite", "-o", archive).status == 0
+    (end,) = document.converted.inputs
+    assert end.codes is not None
+    np.save(tmp_path / "x.npy", end.codes.reals(x))
+    shown = cli("run", archive, "-i", tmp_path / "x.npy", "-o", tmp_path / "results")
+    assert shown.status == 0, shown.err
+    (expected,) = litert_results(content, [[x]])
+    found = read_tensor(tmp_path / "results" / "t3.dat")
+    np.testing.assert_array_equal(found, reals_of(document, expected)[0])
+    for name in ("net.onnx", "other.nnef.tgz"):
+        shown = cli("convert", archive, "-o", tmp_path / name, "--check", "--tolerance", 0.02)
+        assert "1 result equal" in shown.out, shown.err + shown.out
