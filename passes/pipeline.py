@@ -66,6 +66,7 @@ from nnefc.passes.quantize.narrow_sums import NarrowSums
 from nnefc.passes.quantize.recognise_quantizations import RecogniseQuantizations
 from nnefc.passes.quantize.rescale_codes import RescaleCodes
 from nnefc.passes.quantize.sink_dequantizations import SinkDequantizations
+from nnefc.passes.quantize.split_weights import SplitWeights
 from nnefc.passes.quantize.sum_codes import SumCodes
 from nnefc.passes.quantize.tabulate_functions import TabulateFunctions
 from nnefc.support.errors import NnefError, Place
@@ -95,6 +96,7 @@ def _quantization(expand: ExpandCompounds) -> Phase:
             FuseCodeResize(),
             KnownZeroPoints(),
             EliminateDeadCode(),
+            SplitWeights(),
             ConvolutionsOfPairs(),
             FuseCodeConvolutions(),
             FuseIntegers(),

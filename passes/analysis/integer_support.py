@@ -24,8 +24,8 @@ LONGEST_BLOCK: Final = 16
 def float_reason(op: Op, known: KnownValues) -> str | None:
     """Why an `integer_matmul` is computed in floats; None if a kernel sums its integers."""
     a, b, a_zero, b_zero = op.inputs
-    if a.type.dtype not in (*CODES, *CODES_16) or b.type.dtype not in CODES:
-        return _reason_of_types(op)
+    if (reason := _reason_of_types(op, known)) is not None:
+        return reason
     if is_wide(op):
         return "sums are int64"
     if a.type.dtype in CODES_16 and (b not in known or b_zero not in known):
@@ -46,8 +46,8 @@ def convolution_reason(op: Op, known: KnownValues) -> str | None:
     integers.
     """
     x, w, x_zero, w_zero = op.inputs
-    if x.type.dtype not in (*CODES, *CODES_16) or w.type.dtype not in CODES:
-        return _reason_of_types(op)
+    if (reason := _reason_of_types(op, known)) is not None:
+        return reason
     if is_wide(op) and x.type.dtype in CODES:
         return "sums are int64"
     if w not in known or w_zero not in known:
@@ -65,9 +65,17 @@ def convolution_reason(op: Op, known: KnownValues) -> str | None:
     return None
 
 
-def _reason_of_types(op: Op) -> str:
+def _reason_of_types(op: Op, known: KnownValues) -> str | None:
+    """Why codes of these types have no kernel; None if they have one."""
     a, b = (value.type.dtype for value in op.inputs[:2])
-    return f"codes are {a} and {b}; only the first may have 16 bits"
+    if b in CODES and a in (*CODES, *CODES_16):
+        return None
+    if b is not DType.INT16 or a not in CODES_16:
+        return f"codes are {a} and {b}; the second may be int16 if the first has 16 bits"
+    zero = known.items(op.inputs[3])
+    if zero is None or zero.any():
+        return "weights of 16 bits have a zero point"
+    return None
 
 
 def _fits(op: Op, window: Window) -> bool:

@@ -15,6 +15,8 @@ from nnefc.ops.extended.sum_bounds import bound_of_convolution, differences, lar
 from nnefc.ops.tools.convolution import is_reversed
 from nnefc.passes.analysis.known_data import KnownValues
 
+_PAIR: Final = 2
+"""Parts of the depth of matrices are multiples of this, whole words of pairs."""
 _UNITS: Final = (16, 4, 1)
 """Parts of the channels are multiples of the first of these that is possible: of whole blocks."""
 
@@ -39,6 +41,26 @@ def parts_of_convolution(op: Op, known: KnownValues) -> list[slice] | None:
     most = LARGEST_SUM // max(largest_codes(x, x_zero), 1)
     cuts = (cut(each, most, unit) for unit in _UNITS)
     return next((parts for parts in cuts if parts is not None), None)
+
+
+def parts_of_product(op: Op, known: KnownValues) -> list[slice] | None:
+    """Parts of the depth whose sums fit int32; None if there are none.
+
+    `op`: an `integer_matmul` with a known B.
+    """
+    a, b, a_zero, b_zero = op.inputs
+    codes, zero = known.items(b), known.items(b_zero)
+    assert codes is not None
+    assert zero is not None
+    axis = depth_of(op)
+    sizes = np.abs(differences(codes, zero, b.type))
+    columns = np.moveaxis(sizes, axis, 0).reshape(sizes.shape[axis], -1)
+    return cut(columns, LARGEST_SUM // max(largest_codes(a, a_zero), 1), _PAIR)
+
+
+def depth_of(op: Op) -> int:
+    """The dimension of B that an `integer_matmul` sums."""
+    return -1 if op.attributes["transposeB"] else -2
 
 
 def cut(sizes: Array, most: int, unit: int) -> list[slice] | None:

@@ -10,16 +10,11 @@ import numpy as np
 from nnefc.ir import DType, Graph, Op, TensorType, Value
 from nnefc.ops.core.spec import Emit
 from nnefc.ops.extended.integer_products import LARGEST_SUM, WIDE, is_wide
-from nnefc.ops.extended.sum_bounds import (
-    bound_of_convolution,
-    bound_of_product,
-    differences,
-    largest_codes,
-)
+from nnefc.ops.extended.sum_bounds import bound_of_convolution, bound_of_product
 from nnefc.ops.tools.build import emitter
 from nnefc.passes.analysis.integer_support import CODES_16, float_reason
 from nnefc.passes.analysis.known_data import KnownValues, constant_op
-from nnefc.passes.analysis.parts_of_sums import cut
+from nnefc.passes.analysis.parts_of_sums import depth_of, parts_of_product
 from nnefc.passes.op_queries import replace
 
 _SUMS = {
@@ -27,8 +22,6 @@ _SUMS = {
     "integer_conv": bound_of_convolution,
     "integer_deconv": bound_of_convolution,
 }
-_UNIT = 2
-"""Parts of the depth are multiples of this, whole words of pairs."""
 
 
 @dataclass(frozen=True)
@@ -77,23 +70,12 @@ def _narrowed(graph: Graph, op: Op, known: KnownValues) -> bool:
 
 def _parts(op: Op, known: KnownValues) -> list[slice] | None:
     """Parts of the depth whose sums fit int32; None if there is no kernel for them."""
-    a, b, a_zero, b_zero = op.inputs
+    a, _, a_zero, _ = op.inputs
     types = [TensorType(DType.INT32, op.output.type.dims)]
     narrow = Op(op.name, op.inputs, {**op.attributes, WIDE: False}, types)
     if a.type.dtype not in CODES_16 or a_zero.type.volume != 1 or float_reason(narrow, known):
         return None
-    codes, zero = known.items(b), known.items(b_zero)
-    assert codes is not None, "`float_reason` excludes it"
-    assert zero is not None
-    axis = _depth_of(op.attributes["transposeB"])
-    sizes = np.abs(differences(codes, zero, b.type))
-    columns = np.moveaxis(sizes, axis, 0).reshape(sizes.shape[axis], -1)
-    return cut(columns, LARGEST_SUM // max(largest_codes(a, a_zero), 1), _UNIT)
-
-
-def _depth_of(transposed: object) -> int:
-    """The dimension of B that is summed."""
-    return -1 if transposed else -2
+    return parts_of_product(op, known)
 
 
 def _added(graph: Graph, emit: Emit, op: Op, known: KnownValues, parts: list[slice]) -> Value:
@@ -102,7 +84,7 @@ def _added(graph: Graph, emit: Emit, op: Op, known: KnownValues, parts: list[sli
     codes = known.items(b)
     assert codes is not None
     items = np.broadcast_to(codes, b.type.dims)
-    axis = _depth_of(op.attributes["transposeB"]) + b.type.rank
+    axis = depth_of(op) + b.type.rank
     along = a.type.rank - (2 if op.attributes["transposeA"] else 1)
     total: Any = None
     for part in parts:

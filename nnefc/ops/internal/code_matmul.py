@@ -4,7 +4,7 @@
 
 computes what `integer_matmul` does, in int32.  A_zero is one number.  B_zero is one number, too,
 or B and B_zero are known and their differences fit into int8.  If codes of A have 16 bits, B and
-B_zero are known codes of 8 bits (`passes.analysis.integer_support`,
+B_zero are known codes of 8 bits, or int16 with the zero point 0 (`passes.analysis.integer_support`,
 `passes.quantize.choose_code_products`).  `fused_code_matmul` applies an expression to the sums
 (`ops.internal.fused`).
 """
