@@ -72,6 +72,11 @@ class LayerCheck:
         """The dims of a tensor that is written; None if the layer decides them."""
         return self.layer.tensors[parameter].dims
 
+    def given_rank(self, parameter: str, rank: int) -> bool:
+        """Whether a tensor that is written has this number of dims, or none are given."""
+        dims = self.given(parameter)
+        return dims is None or self.rank(parameter, dims, range(rank, rank + 1))
+
     def format(self, parameter: str) -> Format | None:
         """The format of a tensor that is read, if layers compute with it."""
         layout = self.layout(parameter)

@@ -55,9 +55,7 @@ def convolution(check: LayerCheck) -> Dims | None:
     inputs, weights = operands
     rooms = [room(inputs[i], paddings[i], weights[i], dilations[i]) for i in range(2)]
     outputs = check.given("outputs")
-    if outputs is not None and not check.rank(
-        "outputs", outputs, range(len(inputs), len(inputs) + 1)
-    ):
+    if not check.given_rank("outputs", len(inputs)):
         return None
     for i, name in enumerate(_XY):
         message = (
@@ -81,9 +79,7 @@ def deconvolution(check: LayerCheck) -> Dims | None:
         return None
     inputs, weights = operands
     outputs = check.given("outputs")
-    if outputs is not None and not check.rank(
-        "outputs", outputs, range(len(inputs), len(inputs) + 1)
-    ):
+    if not check.given_rank("outputs", len(inputs)):
         return None
     for i, name in enumerate(_XY):
         message = f"padding_{name} = {paddings[i]}: must be less than the kernel, {weights[i]}"

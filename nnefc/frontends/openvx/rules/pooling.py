@@ -20,9 +20,7 @@ def pooling(check: LayerCheck) -> Dims | None:
         return None
     rooms = [room(inputs[i], paddings[i], sizes[i]) for i in range(2)]
     outputs = check.given("outputs")
-    if outputs is not None and not check.rank(
-        "outputs", outputs, range(len(inputs), len(inputs) + 1)
-    ):
+    if not check.given_rank("outputs", len(inputs)):
         return None
     for i, name in enumerate("xy"):
         parameter = f"pooling_size_{name}"
@@ -59,7 +57,7 @@ def roi_pooling(check: LayerCheck) -> Dims | None:
     if outputs is None:
         check.require(False, "openvx/size", "output_arr", message)
         return None
-    if not check.rank("output_arr", outputs, range(len(data) + 1, len(data) + 2)):
+    if not check.given_rank("output_arr", len(data) + 1):
         return None
     check.batches("output_arr", outputs, (data[2], rois[1], *data[3:]), 2)
     return outputs

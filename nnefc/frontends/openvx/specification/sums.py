@@ -21,17 +21,25 @@ LARGEST_INT32: Final = (1 << 31) - 1
 
 def convolution(call: Call) -> Operand:
     """A convolution; its output size determines padding at the ends."""
-    x, dims = batched(call, call.operands["inputs"], 4), call.layouts["inputs"].dims
-    kernel = call.layouts["weights"].dims
+    x = batched(call, call.operands["inputs"], 4)
+    return summed(call, "conv", x, weights_of(call), moving_window(call))
+
+
+def moving_window(call: Call, *, begins_late: bool = False) -> dict[str, Any]:
+    """Padding, stride and dilation of a convolution along y and x; padding cuts if negative.
+
+    `begins_late`: the kernel begins as many items later as it has zeros between its items.
+    """
+    dims, kernel = call.layouts["inputs"].dims, call.layouts["weights"].dims
     skips = convolution_skips(call.layer.values, call.dims)[::-1]
-    dilations = [call.value(f"dilation_{each}") + 1 for each in "yx"]
+    zeros = [call.value(f"dilation_{each}") for each in "yx"]
     padding: list[tuple[int, int]] = []
-    for i, skip, dilation in zip((1, 0), skips, dilations, strict=True):
-        before = call.value(f"padding_{'xy'[i]}")
-        span = (call.output.dims[i] - 1) * skip + (kernel[i] - 1) * dilation + 1
+    for i, skip, gap in zip((1, 0), skips, zeros, strict=True):
+        before = call.value(f"padding_{'xy'[i]}") - (gap if begins_late else 0)
+        span = (call.output.dims[i] - 1) * skip + (kernel[i] - 1) * (gap + 1) + 1
         padding.append((before, span - before - dims[i]))
-    window = {"padding": tuple(padding), "stride": skips, "dilation": tuple(dilations)}
-    return summed(call, "conv", x, weights_of(call), window)
+    dilation = tuple(gap + 1 for gap in zeros)
+    return {"padding": tuple(padding), "stride": skips, "dilation": dilation}
 
 
 def deconvolution(call: Call) -> Operand:
