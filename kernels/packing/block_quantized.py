@@ -2,11 +2,12 @@
 
 The source is bytes, [columns, bytes of the blocks of a column], in a format of
 `nnefc.support.block_formats`.  A panel has `lanes` columns, padded with zeros.  For each block
-along the depth it has the float16 scales of its columns, followed by the codes:
+along the depth it has the scales of its columns, their zero points, if there are any, and the
+codes:
 
-    q4_0, q4_0_legacy   [4, lanes] 32-bit words with the codes of 8 consecutive rows: the first four
-                        in the lower halves of the bytes, the others in the upper halves
-    q8_1                [32, lanes] bytes, row by row
+    4 bits   [4, lanes] 32-bit words with the codes of 8 consecutive rows: the first four in the
+             lower halves of the bytes, the others in the upper halves
+    8 bits   [32, lanes] bytes, row by row
 
 Parameters: (format, lanes).
 """
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from nnefc.support.block_formats import BLOCK_BYTES, BLOCK_ITEMS
+from nnefc.support.block_formats import BLOCK_BYTES, BLOCK_FORMATS, BLOCK_ITEMS
 from nnefc.support.errors import NnefError
 
 if TYPE_CHECKING:
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, Any]
 
-PACKED_BYTES: Final = {"q4_0": 18, "q4_0_legacy": 18, "q8_1": 34}
-"""Bytes of a packed block, by format."""
 _CHUNK_BYTES: Final = 1 << 20
 """Bytes of the source per step, so that temporaries stay in the cache."""
 
@@ -41,7 +40,7 @@ def size(shape: tuple[int, ...], parameters: Parameters) -> int:
     format, lanes = parameters
     columns, nbytes = shape
     blocks = nbytes // BLOCK_BYTES[format]
-    return -(-columns // lanes) * lanes * blocks * PACKED_BYTES[format]
+    return -(-columns // lanes) * lanes * blocks * BLOCK_FORMATS[format].packed_bytes
 
 
 def fill(source: Array, parameters: Parameters, packed: Array, release: Release | None) -> None:
@@ -51,9 +50,11 @@ def fill(source: Array, parameters: Parameters, packed: Array, release: Release 
     the sum of items of both signs.
     """
     format, lanes = parameters
+    kind = BLOCK_FORMATS[format]
     columns, nbytes = source.shape
-    blocks = nbytes // BLOCK_BYTES[format]
-    panels = packed.reshape(-(-columns // lanes), blocks, PACKED_BYTES[format] * lanes)
+    blocks = nbytes // kind.nbytes
+    panels = packed.reshape(-(-columns // lanes), blocks, kind.packed_bytes * lanes)
+    scale, head = kind.scale_bytes, kind.packed_head
     step = max(_CHUNK_BYTES // max(nbytes * lanes, 1), 1)
     for first in range(0, len(panels), step):
         target = panels[first : first + step]
@@ -62,16 +63,17 @@ def fill(source: Array, parameters: Parameters, packed: Array, release: Release 
         rows[: len(chunk)] = chunk
         # [panels, blocks, lanes, bytes of a block]
         split = rows.reshape(len(target), lanes, blocks, -1).swapaxes(1, 2)
-        scales = split[..., :2].reshape(len(target), blocks, 2 * lanes)
-        if np.isinf(scales.view(np.float16)).any():
+        scales = split[..., :scale].reshape(len(target), blocks, scale * lanes)
+        if np.isinf(scales.view(f"<f{scale}")).any():
             what = f"weights {format} of shape [{columns},{blocks * BLOCK_ITEMS}]"
             message = f"{what} have a block with an infinite scale"
             raise NnefError.of("data/blocks", message, hint="quantize them again")
-        target[..., : 2 * lanes] = scales
-        codes = split[..., 4:].swapaxes(2, 3)
-        if format != "q8_1":
-            codes = _words(split[..., 2:], format)
-        target[..., 2 * lanes :] = codes.reshape(len(target), blocks, -1)
+        target[..., : scale * lanes] = scales
+        if kind.has_zero:
+            target[..., scale * lanes : head * lanes] = split[..., scale]
+        stored = split[..., kind.codes_at :]
+        codes = stored.swapaxes(2, 3) if kind.bits == 8 else _words(stored, format)
+        target[..., head * lanes :] = codes.reshape(len(target), blocks, -1)
         if release is not None:
             release()
 

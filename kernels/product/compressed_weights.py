@@ -1,4 +1,4 @@
-"""Matrix products with compressed weights: float16, bfloat16, q4_0 or q8_1.
+"""Matrix products with compressed weights: float16, bfloat16, or blocks of 4 or 8 bits.
 
     C[m, n] (+)= A[m, depth] B[depth, n]
 
@@ -15,8 +15,9 @@ are not widened, but multiplied as integers with rows of A in fixed point.  For 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache, partial
+from types import MappingProxyType
 from typing import Any, Final
 
 from nnefc.kernels.product.byte_products import byte_sum
@@ -29,13 +30,17 @@ from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.kernels.vector.lanes import Lanes, constant, fma
 from nnefc.kernels.vector.permute import lookup
 from nnefc.kernels.vector.vector_builder import Vector, vector_function
+from nnefc.support.block_formats import BLOCK_FORMATS
 
 ITEM: Final = "float32"
 """The item type of the arithmetic."""
-STORED: Final = {"float16": 64, "bfloat16": 64, "q4_0": 18, "q8_1": 34}
+STORED: Final[Mapping[str, int]] = MappingProxyType(
+    {"float16": 64, "bfloat16": 64}
+    | {name: kind.packed_bytes for name, kind in BLOCK_FORMATS.items() if name != "q4_0_legacy"}
+)
 """Bytes of a block of one column, by storage format (`packing.block_quantized`)."""
-IN_FIXED_POINT: Final = "q4_0"
-"""The format for which rows of A are in fixed point, see `nnefc.kernels.product.fixed_point`."""
+IN_FIXED_POINT: Final = frozenset(name for name in STORED if name.startswith("q4_"))
+"""The formats for which rows of A are in fixed point, see `nnefc.kernels.product.fixed_point`."""
 WIDEN_ARGUMENTS: Final = 5
 _AHEAD: Final = 12 << 10
 """Prefetch distance in bytes; hardware prefetchers stop at the end of a page."""
@@ -57,7 +62,7 @@ def compressed_tile(stored: str, heights: tuple[int, ...]) -> Any:
     As `nnefc.kernels.tile.register_tile.product_tile`, but B is any number of compressed panels,
     `b_row` bytes apart.  Rows of A are contiguous, and in fixed point for `IN_FIXED_POINT`.
     """
-    products = _integer_products if stored == IN_FIXED_POINT else partial(_products, stored)
+    products = partial(_integer_products if stored in IN_FIXED_POINT else _products, stored)
     lanes = lanes_of(ITEM)
 
     @vector_function(ITEM, lanes, TILE_ARGUMENTS)
@@ -123,19 +128,21 @@ def _products(stored: str, v: Vector, height: int, depth, a, a_row, b) -> list[A
     return turn.values[:height]
 
 
-def _integer_products(v: Vector, height: int, depth, a, a_row, b) -> list[Any]:
+def _integer_products(stored: str, v: Vector, height: int, depth, a, a_row, b) -> list[Any]:
     """As `_products`, for codes of 4 bits and rows of A in fixed point."""
     offsets = [v.builder.mul(a_row, v.word(i)) for i in range(height)]
-    nbytes = STORED[IN_FIXED_POINT] * v.lanes
+    nbytes = STORED[stored] * v.lanes
     with v.loop(0, depth, BLOCK, [*[v.zero()] * height, a, b]) as turn:
         *totals, at_a, at_b = turn.values
         # every line, because the hardware prefetches little under this load
         v.prefetch_lines(at_b, nbytes, _AHEAD)
-        rows = [_RowSums(v, v.at(at_a, offset)) for offset in offsets]
-        for group, codes in enumerate(_groups_of_codes(v, at_b)):
+        zeros = _zeros(v, stored, at_b)
+        rows = [_RowSums(v, v.at(at_a, offset), zeros) for offset in offsets]
+        for group, codes in enumerate(_groups_of_codes(v, stored, at_b)):
             for row in rows:
                 row.add(group, codes)
-        scale = convert(v.of("float16").load(at_b), ITEM)
+        scale = _scale(v, stored, at_b)
+        assert scale is not None
         turn.next = [
             *(
                 fma(row.total(), scale * row.scale(), total)
@@ -148,12 +155,17 @@ def _integer_products(v: Vector, height: int, depth, a, a_row, b) -> list[Any]:
 
 
 class _RowSums:
-    """Sums of products of a block of a row in fixed point with codes, one per digit."""
+    """Sums of products of a block of a row in fixed point with codes, one per digit.
 
-    def __init__(self, v: Vector, block: Any) -> None:
+    `zeros`: zero points of the columns, int32; 8 without it.
+    """
+
+    def __init__(self, v: Vector, block: Any, zeros: Lanes | None) -> None:
         self._v, self._block = v, block
-        zero = constant(v, "int32", 0)
-        self._sums = [byte_sum(self._word(CORRECTION)), *(byte_sum(zero) for _ in range(1, DIGITS))]
+        zero, start = constant(v, "int32", 0), self._word(CORRECTION)
+        if zeros is not None:
+            start = (start >> 3) * zeros
+        self._sums = [byte_sum(start), *(byte_sum(zero) for _ in range(1, DIGITS))]
 
     def _word(self, place: int) -> Lanes:
         return self._v.of("int32").load_splat(self._v.at(self._block, place))
@@ -164,7 +176,7 @@ class _RowSums:
             sum_.add(codes, self._word(GROUP * group + 4 * digit))
 
     def total(self) -> Lanes:
-        """The sums of products with (codes - 8), as float32, without scales."""
+        """The sums of products with codes less zero points, as float32, without scales."""
         first, *lower = (sum_.total() for sum_ in reversed(self._sums))
         for sum_ in lower:
             first = (first << 8) + sum_
@@ -174,26 +186,29 @@ class _RowSums:
         return self._word(SCALE).from_bits()
 
 
-def _groups_of_codes(v: Vector, block: Any) -> Iterator[Lanes]:
+def _groups_of_codes(v: Vector, stored: str, block: Any) -> Iterator[Lanes]:
     """The codes of a block as bytes, four rows at a time."""
-    for words in _words_of_codes(v, block):
+    for words in _words_of_codes(v, stored, block):
         yield words & 0x0F0F0F0F
         yield (words >> 4) & 0x0F0F0F0F
 
 
-def _words_of_codes(v: Vector, block: Any) -> list[Lanes]:
+def _words_of_codes(v: Vector, stored: str, block: Any) -> list[Lanes]:
     """Vectors whose lanes hold 8 codes of a column."""
-    places = (v.at(block, (2 + 4 * number) * v.lanes) for number in range(4))
+    head = BLOCK_FORMATS[stored].packed_head
+    places = (v.at(block, (head + 4 * number) * v.lanes) for number in range(4))
     return [v.of("int32").load(place) for place in places]
 
 
 def _rows(v: Vector, stored: str, block: Any) -> Iterator[Lanes]:
     """The rows of a block as float32, without the scales of their columns."""
-    if stored == "q4_0":
-        widen = _codes_of_4_bits(v)
-        for words in _words_of_codes(v, block):
+    if stored in IN_FIXED_POINT:
+        widen, zeros = _codes_of_4_bits(v), _zeros(v, stored, block)
+        shift = None if zeros is None else convert(zeros - 8, ITEM)
+        for words in _words_of_codes(v, stored, block):
             for number in range(8):
-                yield widen(words, 2 * (number % 4) + number // 4)
+                codes = widen(words, 2 * (number % 4) + number // 4)
+                yield codes if shift is None else codes - shift
     else:
         for k in range(BLOCK):
             yield _row(v, stored, block, k)
@@ -203,12 +218,24 @@ def _row(v: Vector, stored: str, block: Any, number: int = 0) -> Lanes:
     """Row `number` of a block of 16-bit or 8-bit items, as float32."""
     if stored in HALVES:
         return convert(v.of(stored).load(v.at(block, 2 * number * v.lanes)), ITEM)
-    return convert(v.of("int8").load(v.at(block, (2 + number) * v.lanes)), ITEM)
+    head, zeros = BLOCK_FORMATS[stored].packed_head, _zeros(v, stored, block)
+    codes = v.of("int8").load(v.at(block, (head + number) * v.lanes))
+    return convert(codes if zeros is None else convert(codes, "int32") - zeros, ITEM)
 
 
 def _scale(v: Vector, stored: str, block: Any) -> Lanes | None:
     """The scales of the columns of a block, or None if the format has none."""
-    return None if stored in HALVES else convert(v.of("float16").load(block), ITEM)
+    if stored in HALVES:
+        return None
+    return convert(v.of(BLOCK_FORMATS[stored].scale).load(block), ITEM)
+
+
+def _zeros(v: Vector, stored: str, block: Any) -> Lanes | None:
+    """The zero points of the columns of a block, int32, or None if the format has none."""
+    kind = BLOCK_FORMATS[stored]
+    if not kind.has_zero:
+        return None
+    return convert(v.of("int8").load(v.at(block, kind.scale_bytes * v.lanes)), "int32")
 
 
 def _codes_of_4_bits(v: Vector) -> Any:

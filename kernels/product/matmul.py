@@ -157,7 +157,7 @@ def gemm(
     if stored is not None and widths:
         widen = widen_panel(stored)
         memory = local_bytes(K_BLOCK_COMPRESSED * widths[-1] * lanes_of(item) * ITEMSIZE[item])
-    elif stored == IN_FIXED_POINT:
+    elif stored in IN_FIXED_POINT:
         fix, memory = fix_rows(), local_bytes(MOST_BYTES)
 
     def matmul(bases, params, first, last):

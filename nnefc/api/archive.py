@@ -70,10 +70,10 @@ def _save_codes(path: Path, graph: Graph, *, overwrite: bool) -> None:
     from nnefc.emit.convert.extents import Extents
     from nnefc.emit.convert.nnef_quantized import document_of_codes
     from nnefc.emit.convert.tract_model import tract_model
-    from nnefc.support.block_formats import BLOCK_BYTES
+    from nnefc.support.block_formats import TRACT_FORMATS
 
     if any(op.name == "dequantize_blocks" for op in graph.ops):
-        document = tract_model(graph, Extents(), ["weights in blocks"], tuple(BLOCK_BYTES))
+        document = tract_model(graph, Extents(), ["weights in blocks"], TRACT_FORMATS)
     else:
         document = document_of_codes(graph, Extents())
     document.write(path, overwrite=overwrite)

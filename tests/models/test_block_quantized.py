@@ -28,14 +28,17 @@ def decoded(blocks: Array, name: str) -> Array:
     """The items of the blocks, decoded one by one as the formats are described."""
     items: list[float] = []
     for block in blocks.reshape(-1, BLOCK_BYTES[name]):
-        (scale,) = struct.unpack_from("<e", block.tobytes())
-        if name == "q8_1":
-            items += [code * scale for code in block[4:].view(np.int8).tolist()]
+        is_wide, has_zero = "f32" in name, name.endswith("zero")
+        (scale,) = struct.unpack_from("<f" if is_wide else "<e", block.tobytes())
+        rest = block[4 if is_wide or name == "q8_1" else 2 :]
+        if name.startswith("q8"):
+            zero, *codes = rest.view(np.int8).tolist() if has_zero else (0, *rest.view(np.int8))
+            items += [(int(code) - zero) * scale for code in codes]
             continue
-        codes = block[2:].tolist()
+        zero, *codes = rest.tolist() if has_zero else (8, *rest.tolist())
         for i in range(32):
-            at, high = (i % 16, i >= 16) if name == "q4_0" else (i // 2, i % 2 == 1)
-            items.append(((codes[at] >> 4 if high else codes[at] & 15) - 8) * scale)
+            at, high = (i // 2, i % 2 == 1) if name == "q4_0_legacy" else (i % 16, i >= 16)
+            items.append(((codes[at] >> 4 if high else codes[at] & 15) - zero) * scale)
     return np.array(items, np.float32)
 
 
@@ -43,8 +46,11 @@ def random_blocks(name: str, rows: int, blocks: int, seed: int) -> Array:
     """Blocks of random codes, with finite scales."""
     rng = np.random.default_rng(seed)
     data = rng.integers(0, 256, (rows * blocks, BLOCK_BYTES[name]), np.uint8)
-    scales = rng.standard_normal(rows * blocks).astype("<f2")
-    data[:, :2] = scales.view(np.uint8).reshape(-1, 2)
+    nbytes = 4 if "f32" in name else 2
+    scales = rng.standard_normal(rows * blocks).astype(f"<f{nbytes}")
+    data[:, :nbytes] = scales.view(np.uint8).reshape(-1, nbytes)
+    if name == "q4_f32_zero":
+        data[:, 4] &= 15
     return data.reshape(rows, -1)
 
 

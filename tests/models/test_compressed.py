@@ -23,7 +23,7 @@ from nnefc.ops.tools.reference import evaluate
 from nnefc.ops.tools.verify import rule_problems
 from nnefc.passes.cleanup.sink_dequantization import SinkDequantization
 from nnefc.passes.pipeline import run_pipeline
-from nnefc.support.block_formats import BLOCK_BYTES
+from nnefc.support.block_formats import BLOCK_BYTES, BLOCK_FORMATS
 from nnefc.support.errors import NnefError
 from tests.helpers.examples import examples
 from tests.helpers.kernels.compiled_op import Array
@@ -177,7 +177,8 @@ def test_an_infinite_row_affects_no_other_row(name: str) -> None:
 def test_infinite_scales_are_refused_and_nan_propagates(name: str, scale: float, m: int) -> None:
     """Infinity times a sum of codes would be infinite where the sum of the items is NaN."""
     x, data = normal(1, m, 64), random_blocks(name, 40, 2, 2)
-    data.reshape(40, 2, -1)[33, 1, :2] = np.array([scale], "<f2").view(np.uint8)
+    stored = np.array([scale], f"<f{BLOCK_FORMATS[name].scale_bytes}").view(np.uint8)
+    data.reshape(40, 2, -1)[33, 1, : len(stored)] = stored
     graph = Graph("scales")
     options = {"format": name, "shape": (40, 64)}
     w = build(graph, "dequantize_blocks", [constant(graph, "w", data)], options).output

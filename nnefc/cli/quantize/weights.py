@@ -72,11 +72,11 @@ def _quantized(
 def _converted(quantized: WeightsInBlocks, extents: Extents, output: Path) -> NnefModel | OnnxModel:
     """What is to be written."""
     from nnefc.emit.convert.tract_model import tract_model
-    from nnefc.support.block_formats import BLOCK_BYTES
+    from nnefc.support.block_formats import TRACT_FORMATS
 
     if not output.name.lower().endswith(ONNX):
         because = [f"weights in blocks, {quantized.format}"]
-        return tract_model(quantized.graph, extents, because, tuple(BLOCK_BYTES))
+        return tract_model(quantized.graph, extents, because, TRACT_FORMATS)
     from nnefc.frontends.onnx.package import require_onnx
 
     require_onnx(str(output))

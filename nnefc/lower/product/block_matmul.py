@@ -20,6 +20,7 @@ from nnefc.lower.partition import ceil_div, units_per_tile
 from nnefc.lower.product.compressed_weights import CompressedWeights
 from nnefc.lower.product.operands import Product, read_epilogue
 from nnefc.program.program import Ref
+from nnefc.support.block_formats import TRACT_FORMATS
 from nnefc.support.machine_model import VECTOR_ITEMS_PER_NS
 
 FEW_ROWS: Final = 8
@@ -34,7 +35,9 @@ _IDENTITY: Final = Expression((DType.FLOAT32,), (), (0,))
 def multiplies_blocks(lower: Lowering, product: Product) -> bool:
     """Whether `block_product` is for this product."""
     contiguous = product.a.data is None and product.a.at.step == DType.FLOAT32.itemsize
-    blocks = product.b.blocks is not None and contiguous and product.depth >= _LEAST_DEPTH
+    stored = product.b.blocks
+    rounds = stored is not None and stored.format in TRACT_FORMATS
+    blocks = rounds and contiguous and product.depth >= _LEAST_DEPTH
     return blocks and product.m > FEW_ROWS and row_kind(strict=lower.strict) is not None
 
 

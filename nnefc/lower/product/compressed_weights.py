@@ -53,6 +53,6 @@ def compressed_weights(lower: Lowering, product: Product) -> CompressedWeights |
 
 def is_direct(product: Product, weights: CompressedWeights) -> bool:
     """Whether weights go from memory to registers, without a widened panel in between."""
-    exceeding = weights.stored == IN_FIXED_POINT and bool(host().byte_dot)
+    exceeding = weights.stored in IN_FIXED_POINT and bool(host().byte_dot)
     few = product.m <= FEW_ROWS or exceeding
     return few and product.a.data is None and product.a.at.step == DType.FLOAT32.itemsize

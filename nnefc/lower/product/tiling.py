@@ -112,7 +112,7 @@ def tile_matrices(product: Product, lower: Lowering) -> ProductTiling:
 
 def tile_direct(product: Product, weights: CompressedWeights, lower: Lowering) -> ProductTiling:
     """The tiling for compressed weights that are widened in registers."""
-    fixed = weights.stored == IN_FIXED_POINT
+    fixed = weights.stored in IN_FIXED_POINT
     m_parts = ceil_div(product.m, compressed_rows())
     heights = balanced_sizes(hint(product.m), hint(m_parts))
     m_block = balanced_block(m_parts, FIXED_PARTS) if fixed else m_parts

@@ -10,7 +10,7 @@ from nnefc.ops.core.attribute_checks import attempt, one_of, positive, rank_allo
 from nnefc.ops.core.spec import Call, OpSpec, Sample
 from nnefc.ops.core.traits import OPAQUE, Folding
 from nnefc.ops.core.value_text import listing
-from nnefc.support.block_formats import BLOCK_BYTES, BLOCK_ITEMS
+from nnefc.support.block_formats import BLOCK_BYTES, BLOCK_FORMATS, BLOCK_ITEMS
 
 
 def _dequantize_blocks(call: Call) -> TensorType:
@@ -35,17 +35,22 @@ def _dequantize_blocks(call: Call) -> TensorType:
 
 
 def dequantize_blocks(input: Array, *, format: str, shape: Shape) -> Array:
-    """code * scale for every item; each block of 32 codes has one scale."""
-    blocks = input.astype(np.uint8).reshape(-1, BLOCK_BYTES[format])
-    scale = np.ascontiguousarray(blocks[:, :2]).view("<f2").astype(np.float64)
-    if format == "q8_1":
-        codes = blocks[:, 4:].view(np.int8).astype(np.float64)
+    """(code - zero) * scale for every item; each block of 32 codes has one scale."""
+    kind = BLOCK_FORMATS[format]
+    blocks = input.astype(np.uint8).reshape(-1, kind.nbytes)
+    scale = np.ascontiguousarray(blocks[:, : kind.scale_bytes]).view(f"<f{kind.scale_bytes}")
+    stored = blocks[:, kind.codes_at :]
+    zero = blocks[:, kind.scale_bytes : kind.scale_bytes + 1]
+    if kind.bits == 8:
+        codes, zero = stored.view(np.int8).astype(np.float64), zero.view(np.int8)
     else:
-        low, high = blocks[:, 2:] & 15, blocks[:, 2:] >> 4
-        pairs = [low, high]
-        joined = np.concatenate(pairs, 1) if format == "q4_0" else np.stack(pairs, 2)
-        codes = joined.reshape(-1, BLOCK_ITEMS).astype(np.float64) - 8.0
-    return (codes * scale).reshape(shape)
+        pairs = [stored & 15, stored >> 4]
+        is_legacy = format == "q4_0_legacy"
+        joined = np.stack(pairs, 2) if is_legacy else np.concatenate(pairs, 1)
+        codes = joined.reshape(-1, BLOCK_ITEMS).astype(np.float64)
+    middle = 8.0 if kind.bits == 4 else 0.0
+    numbers = codes - (zero if kind.has_zero else middle)
+    return (numbers * scale.astype(np.float64)).reshape(shape)
 
 
 def _sample(format: str, shape: Shape) -> Sample:
@@ -57,8 +62,11 @@ def _sample(format: str, shape: Shape) -> Sample:
     numbers = np.arange(count * BLOCK_BYTES[format], dtype=np.uint32)
     codes = (numbers * np.uint32(2654435761) >> 24).astype(np.uint8)
     blocks = codes.reshape(count, BLOCK_BYTES[format])
+    kind = BLOCK_FORMATS[format]
     scales = (np.arange(count).reshape(count, 1) * 7 % 31 + 2) / 16
-    blocks[:, :2] = scales.astype("<f2").view(np.uint8)
+    blocks[:, : kind.scale_bytes] = scales.astype(f"<f{kind.scale_bytes}").view(np.uint8)
+    if kind.has_zero and kind.bits == 4:
+        blocks[:, kind.scale_bytes] &= 15
     return Sample(
         inputs=((rows, blocks.size // rows),),
         attributes={"format": format, "shape": shape},
@@ -73,8 +81,8 @@ SPECS: tuple[OpSpec, ...] = (
         signature="fragment dequantize_blocks( input: tensor<integer>, format: string, "
         "shape: integer[] ) -> ( output: tensor<scalar> )",
         section="tract",
-        summary="Dequantizes blocks of 32 codes with a scale, in the format q4_0, q4_0_legacy "
-        "or q8_1; input: bytes, [rows, bytes of a row].",
+        summary="Dequantizes blocks of 32 codes with a scale, in the format "
+        f"{', '.join(BLOCK_BYTES)}; input: bytes, [rows, bytes of a row].",
         infer=_dequantize_blocks,
         reference=dequantize_blocks,
         traits=OPAQUE._replace(folding=Folding.NEVER),
@@ -84,6 +92,10 @@ SPECS: tuple[OpSpec, ...] = (
             _sample("q4_0_legacy", (5, 32)),
             _sample("q8_1", (1, 8, 12)),
             _sample("q8_1", (2, 32)),
+            _sample("q4_f32", (3, 64)),
+            _sample("q4_f32_zero", (2, 4, 16, 2)),
+            _sample("q8_f32", (2, 32)),
+            _sample("q8_f32_zero", (3, 64)),
         ),
     ),
 )

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from nnefc.kernels.packing import NAMES, pack, packing, size
 from nnefc.kernels.packing.inverse import ArrayView, PackingSpec, restorable, restore
+from nnefc.support.block_formats import BLOCK_BYTES
 from tests.models.test_block_quantized import decoded, random_blocks
 
 Array = np.ndarray[Any, Any]
@@ -192,27 +193,29 @@ def test_sums_cannot_be_restored() -> None:
 
 
 @given(
-    st.sampled_from(["q4_0", "q4_0_legacy", "q8_1"]),
+    st.sampled_from(sorted(BLOCK_BYTES)),
     st.integers(1, 9),
     st.integers(1, 3),
     st.sampled_from([4, 8]),
 )
 def test_blocks_are_columns_of_panels(name: str, columns: int, blocks: int, lanes: int) -> None:
     source = random_blocks(name, columns, blocks, columns)
-    nbytes = 34 if name == "q8_1" else 18
+    scale_bytes, has_zero = (4 if "f32" in name else 2), name.endswith("zero")
+    nbytes = scale_bytes + has_zero + (32 if name.startswith("q8") else 16)
     result = packed("block_quantized", source, (name, lanes)).reshape(-1, blocks, nbytes * lanes)
     got = np.zeros((len(result) * lanes, blocks, 32))
     for panel, block, lane in np.ndindex(len(result), blocks, lanes):
         data = result[panel, block]
-        scale = float(data[: 2 * lanes].view("<f2")[lane])
-        codes = data[2 * lanes :]
+        scale = float(data[: scale_bytes * lanes].view(f"<f{scale_bytes}")[lane])
+        zeros, codes = np.split(data[scale_bytes * lanes :], [lanes if has_zero else 0])
+        zero = int(zeros.view(np.int8)[lane]) if has_zero else 8 * name.startswith("q4")
         for k in range(32):
-            if name == "q8_1":
+            if name.startswith("q8"):
                 code = int(codes.view(np.int8)[k * lanes + lane])
             else:
                 word = int(codes.view("<u4")[k // 8 * lanes + lane])
-                code = (word >> 8 * (k % 4) + 4 * (k % 8 // 4) & 15) - 8
-            got[panel * lanes + lane, block, k] = code * scale
+                code = word >> 8 * (k % 4) + 4 * (k % 8 // 4) & 15
+            got[panel * lanes + lane, block, k] = np.float32((code - zero) * scale)
     want = decoded(source, name).reshape(columns, blocks, 32)
     np.testing.assert_array_equal(got[:columns], want)
     assert not got[columns:].any()

@@ -91,7 +91,7 @@ def quantized_layer(
 ) -> Layer:
     """A layer of quantized weights of a shape [e, rows, columns]; raises OperatorError.
 
-    They stay in blocks if scales of 16 bits hold them, otherwise they become float32.
+    They stay in blocks whose size a format allows, otherwise they become float32.
     """
     experts, rows, columns = shape
     block = given.block or columns
@@ -125,14 +125,14 @@ def _stored(
 ) -> Layer:
     """A layer without biases of weights [e rows, columns], which are computed from `sources`."""
     experts, rows, columns = shape
-    if not weights.fits_blocks(rounded=rounded):
+    if weights.reason_of_reals:
         items = derived_variable(make, "experts", sources, lambda: weights.items().reshape(shape))
         return Layer(items, rows, columns)
-    kind = weights.format
+    kind = weights.format(rounded=rounded)
     raw = derived_variable(
-        make, f"experts.{kind}", sources, lambda: weights.stored().reshape(experts, -1)
+        make, f"experts.{kind}", sources, lambda: weights.stored(kind).reshape(experts, -1)
     )
-    shifts = weights.shifts
+    shifts = weights.shifts(kind)
     if shifts is None:
         return Layer(raw, rows, columns, format=kind)
     terms = derived_variable(

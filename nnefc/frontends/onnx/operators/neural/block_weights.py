@@ -1,8 +1,9 @@
 """Weights in blocks of 2, 4 or 8 bits with scales, as onnxruntime stores them.
 
-They are stored in 4 or 8 bits, in the formats of `nnefc.support.block_formats`, whose scales have
-16 bits.  Zero points are no part of these formats: they become the product of sums of the input
-with a matrix that has an item per block.
+They are stored in 4 or 8 bits, in the formats of `nnefc.support.block_formats`: with scales of 16
+bits if that changes nothing, or if the operator permits it.  Zero points are no part of formats
+with such scales, and may be other numbers than codes.  Then they become the product of sums of the
+input with a matrix that has an item per block.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from nnefc.frontends.common.graph_variables import variable_value
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.values import Array, KnownTensor, Operand, OperatorError
 from nnefc.ir import DType, Value
-from nnefc.support.block_formats import BLOCK_ITEMS
+from nnefc.support.block_formats import BLOCK_FORMATS, BLOCK_ITEMS
 
 SMALLEST_SCALE: Final = 2.0**-14
 """The smallest normal number of float16."""
@@ -45,49 +46,76 @@ class BlockWeights:
         """The zero point of symmetric codes."""
         return 1 << (self.bits - 1)
 
-    @property
-    def format(self) -> str:
-        """The format in which they are stored in blocks."""
-        return "q8_1" if self.bits == 8 else "q4_0"
+    def shifts(self, format: str) -> Array | None:
+        """What zero points add to each block's items, float32 [rows, blocks]; None if nothing.
+
+        `format`: how the matrix is stored; a format with zero points needs no shifts.
+        """
+        if BLOCK_FORMATS[format].has_zero or not self.has_shifts:
+            return None
+        with np.errstate(all="ignore"):  # as onnxruntime, any zero point is computed with
+            return ((self.middle - self.zeros) * self.scales).astype(np.float32)
 
     @property
-    def shifts(self) -> Array | None:
-        """What zero points add to each block's items, float32 [rows, blocks]; None if nothing."""
-        with np.errstate(all="ignore"):  # as onnxruntime, any scale is computed with
-            shifts = (self.middle - self.zeros) * self.scales
-        return shifts.astype(np.float32) if shifts.any() else None
-
-    def fits_blocks(self, *, rounded: bool) -> bool:
-        """Whether blocks with scales of 16 bits hold the matrix, or (`rounded`) nearly hold it."""
-        return not self.reason_of_reals(rounded=rounded)
-
-    def reason_of_reals(self, *, rounded: bool) -> str:
-        """Why no blocks with scales of 16 bits hold the matrix; empty if they do."""
+    def reason_of_reals(self) -> str:
+        """Why no blocks hold the matrix; empty if a format does."""
         if self.block % BLOCK_ITEMS:
             return f"{self.block} weights in a block are no multiple of {BLOCK_ITEMS}"
-        sizes = np.abs(self.scales)
+        return "" if np.isfinite(self.scales).all() else "scales are not finite"
+
+    def format(self, *, rounded: bool = False, alone: bool = False) -> str:
+        """The format that holds the matrix.
+
+        Args:
+            rounded: Scales may be rounded to 16 bits.
+            alone: Zero points must be part of the blocks; they are whole numbers.  Otherwise they
+                may be `shifts`.
+        """
+        name = "q8" if self.bits == 8 else "q4"
+        if self._has_short_scales(rounded=rounded) and not (alone and self.has_shifts):
+            return {"q8": "q8_1", "q4": "q4_0"}[name]
+        in_blocks = self.has_shifts and (alone or self._has_whole_zeros())
+        return f"{name}_f32_zero" if in_blocks else f"{name}_f32"
+
+    @property
+    def has_shifts(self) -> bool:
+        """Whether a block has another zero point than the middle code."""
+        return bool(((self.zeros != self.middle) & (self.scales != 0)).any())
+
+    def _has_short_scales(self, *, rounded: bool) -> bool:
+        """Whether scales have 16 bits, or may have them."""
         with np.errstate(over="ignore"):
             if np.array_equal(self.scales.astype(np.float16).astype(np.float32), self.scales):
-                return ""
-        normal = (sizes == 0) | ((sizes >= SMALLEST_SCALE) & (sizes < 65000))
-        if rounded:
-            return "" if normal.all() else "scales exceed float16"
-        return "scales have more than 16 bits"
+                return True
+        sizes = np.abs(self.scales)
+        return rounded and bool(
+            ((sizes == 0) | ((sizes >= SMALLEST_SCALE) & (sizes < 65000))).all()
+        )
 
-    def stored(self) -> Array:
-        """The bytes in `format`, [rows, bytes of a row]."""
-        rows = self.codes.shape[0]
+    def _has_whole_zeros(self) -> bool:
+        """Whether zero points are codes."""
+        zeros = self.zeros
+        return bool(((zeros >= 0) & (zeros < 1 << self.bits) & (zeros == np.rint(zeros))).all())
+
+    def stored(self, format: str) -> Array:
+        """The bytes in a format, [rows, bytes of a row]."""
+        kind, rows = BLOCK_FORMATS[format], self.codes.shape[0]
         repeats = self.block // BLOCK_ITEMS
-        scales = np.repeat(self.scales.astype("<f2"), repeats, axis=1)[..., None]
-        heads = np.ascontiguousarray(scales).view(np.uint8)
-        codes = self.codes.reshape(rows, -1, BLOCK_ITEMS)
-        if self.bits == 8:
-            signed = (codes.astype(np.int16) - self.middle).astype(np.int8).view(np.uint8)
-            return np.concatenate([heads, np.zeros_like(heads), signed], 2).reshape(rows, -1)
-        shifted = codes + np.uint8(8 - self.middle)
-        half = BLOCK_ITEMS // 2
-        packed = shifted[..., :half] | (shifted[..., half:] << 4)
-        return np.concatenate([heads, packed], 2).reshape(rows, -1)
+        scales = np.repeat(self.scales.astype(f"<f{kind.scale_bytes}"), repeats, axis=1)
+        parts = [np.ascontiguousarray(scales[..., None]).view(np.uint8)]
+        # codes of 8 bits are signed, those of fewer bits begin at 0
+        lowest = self.middle if self.bits == 8 else self.middle - 8
+        if kind.has_zero:
+            zeros = (self.zeros.astype(np.int16) - lowest).astype(np.uint8)
+            parts.append(np.repeat(zeros, repeats, axis=1)[..., None])
+        if kind.unused_bytes:
+            parts.append(np.zeros((*scales.shape, kind.unused_bytes), np.uint8))
+        codes = (self.codes.astype(np.int16) - lowest).astype(np.uint8)
+        codes = codes.reshape(rows, -1, BLOCK_ITEMS)
+        if kind.bits != 8:
+            half = BLOCK_ITEMS // 2
+            codes = codes[..., :half] | (codes[..., half:] << 4)
+        return np.concatenate([*parts, codes], 2).reshape(rows, -1)
 
     def items(self) -> Array:
         """The matrix as float32."""

@@ -42,7 +42,8 @@ def matmul_n_bits(
 ) -> Any:
     """A [.., K] times the transpose of weights [N, K] in blocks of `block_size` items, plus bias.
 
-    Scales are rounded to 16 bits if `accuracy_level` permits less than float32.  g_idx [K]: the
+    Scales are rounded to 16 bits if `accuracy_level` permits less than float32, and stay float32
+    otherwise.  g_idx [K]: the
     block whose scale and zero point each item has.  B without items is a matrix of zeros.
     """
     if weight_prepacked:
@@ -73,14 +74,14 @@ def matmul_n_bits(
             make, "float", sources, lambda: weights.items_of_groups(groups), reason=reason
         )
         y = _times_transpose(make, x, make.cast(matrix, wide))
-    elif weights.fits_blocks(rounded=accuracy_level >= 2):
-        padding = tuple((0, columns - K if i == x.type.rank - 1 else 0) for i in range(x.type.rank))
-        x = make("pad", x, padding=padding) if columns > K else x
-        y = _block_product(make, x, weights, sources)
-    else:
-        reason = weights.reason_of_reals(rounded=accuracy_level >= 2)
+    elif reason := weights.reason_of_reals:
         matrix = _reals(make, weights, sources, K, reason)
         y = _times_transpose(make, x, make.cast(matrix, wide))
+    else:
+        padding = tuple((0, columns - K if i == x.type.rank - 1 else 0) for i in range(x.type.rank))
+        x = make("pad", x, padding=padding) if columns > K else x
+        kind = weights.format(rounded=accuracy_level >= 2)
+        y = _block_product(make, x, weights, kind, sources)
     return _finished(make, y, bias, (*A.type.dims[:-1], N), A.type.dtype)
 
 
@@ -130,18 +131,17 @@ def _reals(
 
 
 def _block_product(
-    make: OpBuilder, x: Operand, weights: BlockWeights, sources: tuple[Array, ...]
+    make: OpBuilder, x: Operand, weights: BlockWeights, kind: str, sources: tuple[Array, ...]
 ) -> Operand:
-    """x times the transpose of weights that stay in blocks.
+    """x times the transpose of weights that stay in blocks of a format.
 
-    (c - z) s = (c - m) s + (m - z) s with the middle code m: the second term is constant in a
+    Without zero points in the format, (c - z) s = (c - m) s + (m - z) s with the middle code m: the second term is constant in a
     block, and multiplies the sum of the block's inputs.
     """
-    kind = weights.format
-    raw = derived_variable(make, kind, sources, weights.stored)
+    raw = derived_variable(make, kind, sources, lambda: weights.stored(kind))
     matrix = make("dequantize_blocks", raw, format=kind, shape=weights.codes.shape)
     y = _times_transpose(make, x, make.cast(matrix, x.type.dtype))
-    shifts = weights.shifts
+    shifts = weights.shifts(kind)
     if shifts is None:
         return y
     blocks = weights.scales.shape[1]
@@ -246,7 +246,8 @@ def gather_block_quantized(
     if axis == 0 and along == rank - 1 and codes.shape[along] % block_size == 0:
         stored = _table_in_blocks(codes, zeros, sizes, middle)
         if stored is not None:
-            sources = _identity(make, data), sizes
+            given = (data, scales) if zero_points is None else (data, scales, zero_points)
+            sources = tuple(_identity(make, each) for each in given)
             rows = _gathered_blocks(make, stored, sources, places, codes.shape[1:])
             return make.cast(rows, scales.type.dtype)
         bounds = (middle, block_size)
@@ -266,12 +267,16 @@ def _table_in_blocks(
     codes: Array, zeros: Array | None, scales: Array, middle: float
 ) -> BlockWeights | None:
     """A table whose rows are whole blocks, [rows, items of a row]; None for other ones."""
-    rows, bits = len(codes), {8.0: 4, 128.0: 8}.get(middle)
-    if zeros is not None or bits is None or not codes.size:
+    rows = len(codes)
+    if not codes.size:
         return None
     flat, sizes = codes.reshape(rows, -1), scales.astype(np.float32).reshape(rows, -1)
-    table = BlockWeights(flat, sizes, np.full_like(sizes, middle), bits)
-    return table if table.fits_blocks(rounded=False) else None
+    points = np.full_like(sizes, middle)
+    if zeros is not None:
+        points = zeros[..., : scales.shape[-1]].astype(np.float32).reshape(rows, -1)
+    bits = 4 if codes.max() < 16 and points.max() < 16 else 8
+    table = BlockWeights(flat, sizes, points, bits)
+    return None if table.reason_of_reals else table
 
 
 def _gathered_blocks(
@@ -282,8 +287,8 @@ def _gathered_blocks(
     row: tuple[int, ...],
 ) -> Operand:
     """Rows of a table that stays in blocks, in the shape of a row."""
-    kind, shape = table.format, table.codes.shape
-    raw = derived_variable(make, f"{kind}_table", sources, table.stored)
+    kind, shape = table.format(alone=True), table.codes.shape
+    raw = derived_variable(make, f"{kind}_table", sources, lambda: table.stored(kind))
     matrix = make("dequantize_blocks", raw, format=kind, shape=shape)
     rows = make("gather", matrix, places, axis=0)
     return make.reshape(rows, (*places.type.dims, *row))

@@ -50,8 +50,8 @@ def known_blocks(
     if may_stay:
         weights = _in_blocks(codes, scales, points, at, block_size)
     if not isinstance(weights, str):
-        kind, shape = weights.format, weights.codes.shape
-        raw = derived_variable(make, f"{kind}.{at}", sources, weights.stored)
+        kind, shape, blocks = weights.format(alone=True), weights.codes.shape, weights
+        raw = derived_variable(make, f"{kind}.{at}", sources, lambda: blocks.stored(kind))
         matrix: Operand = make("dequantize_blocks", raw, format=kind, shape=shape)
         return make("transpose", matrix, axes=(1, 0)) if at == 0 else matrix
 
@@ -96,8 +96,4 @@ def _in_blocks(
     parts = codes.astype(np.int16) + lowest, scales.astype(np.float32), points + lowest
     items, sizes, shifted = (part.T if at == 0 else part for part in parts)
     weights = BlockWeights(items.astype(np.uint8), sizes, shifted, bits)
-    if not np.isfinite(sizes).all():
-        return "scales are not finite"
-    if weights.shifts is not None:
-        return "zero points are not the middle code"
-    return weights.reason_of_reals(rounded=False) or weights
+    return weights.reason_of_reals or weights
