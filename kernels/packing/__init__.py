@@ -23,7 +23,7 @@ Parameters = tuple[Any, ...]
 Release = Callable[[], None]
 """Called after each chunk of the source, so that the caller can release its pages."""
 
-NAMES: Final = ("block_quantized", "direct", "panels", "winograd")
+NAMES: Final = ("block_quantized", "blocks_across", "direct", "panels", "winograd")
 
 
 class Packing(Protocol):

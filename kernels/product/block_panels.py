@@ -25,8 +25,8 @@ from typing import Any, Final
 
 from nnefc.kernels.codegen.llvm_ir import ir
 from nnefc.kernels.product.block_rows import ORDER, RADIX_BITS, WORDS, RowKind, adds_words
-from nnefc.kernels.product.compressed_weights import STORED
 from nnefc.kernels.product.fixed_point import BLOCK
+from nnefc.kernels.product.stored_blocks import block_bytes
 from nnefc.kernels.vector.conversion import convert
 from nnefc.kernels.vector.dot_words import pair_dot, vector_items
 from nnefc.kernels.vector.lane_builder import lanes_of
@@ -48,7 +48,7 @@ def decode_panels(stored: str, kind: RowKind, width: int) -> Any:
     Panels are `b_step` bytes apart, blocks of the target have `width` panels.
     """
     lanes, factor = lanes_of("float32"), 1.0
-    nbytes = STORED[stored] * lanes
+    nbytes = block_bytes(stored, lanes)
     if kind == "bytes":
         words = _bytes_of_4_bits if stored == "q4_0" else _bytes_of_bytes
         factor = 1.0 if stored == "q4_0" else float(1 << RADIX_BITS)

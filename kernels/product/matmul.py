@@ -20,13 +20,13 @@ from nnefc.kernels.abi import BASE_LIBM
 from nnefc.kernels.family import Kernel, KernelFunction, family
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.product.compressed_weights import (
-    IN_FIXED_POINT,
     WIDEN_ARGUMENTS,
     compressed_rows,
     compressed_tile,
     widen_panel,
 )
 from nnefc.kernels.product.fixed_point import BLOCK, FIX_ARGUMENTS, MOST_BYTES, fix_rows
+from nnefc.kernels.product.stored_blocks import IN_FIXED_POINT
 from nnefc.kernels.tile import register_tile
 from nnefc.kernels.tile.expression_epilogue import (
     APPLY_ARGUMENTS,

@@ -79,6 +79,8 @@ class QuantizedBlocks:
 
     data: Array
     format: str
+    is_across: bool = False
+    """Whether a product reads them with its depth along the rows, instead of along the blocks."""
 
 
 @dataclass(frozen=True)

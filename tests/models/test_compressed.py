@@ -99,6 +99,28 @@ def test_products_match_float64(
     close(compiled(graph, x, at_end=at_end), want, np.abs(x) @ np.abs(wide.T))
 
 
+@examples(0.4)
+@given(
+    st.sampled_from(sorted(BLOCK_BYTES)),
+    st.integers(1, 2 * FEW_ROWS + 9),
+    st.integers(1, 4),
+    st.integers(1, 10),
+    st.booleans(),
+)
+def test_blocks_across_the_depth(name: str, m: int, blocks: int, groups: int, at_end: bool) -> None:
+    """Products with the matrix as it is stored: each row of blocks is multiplied with an item."""
+    x = normal(1, m, 32 * groups)
+    graph = Graph("product")
+    given_x = add_input(graph, x, "x")
+    w, wide = weights(graph, name, 32 * groups, 32 * blocks, 2)
+    graph.add_output(build(graph, "matmul", [given_x, w]).output, "y")
+    run_pipeline(graph)
+    launches = lower(graph, threads=1).launches
+    assert len(launches) == 1  # nothing decodes the matrix
+    (got,) = run_graph(graph, x, threads=1, at_end=at_end, strict=True)
+    close(got, x.astype(np.float64) @ wide, np.abs(x) @ np.abs(wide))
+
+
 @each_format
 @pytest.mark.parametrize("m", [1, 5, 40])
 def test_epilogues_are_fused_into_products(name: str, m: int) -> None:

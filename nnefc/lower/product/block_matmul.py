@@ -36,7 +36,7 @@ def multiplies_blocks(lower: Lowering, product: Product) -> bool:
     """Whether `block_product` is for this product."""
     contiguous = product.a.data is None and product.a.at.step == DType.FLOAT32.itemsize
     stored = product.b.blocks
-    rounds = stored is not None and stored.format in TRACT_FORMATS
+    rounds = stored is not None and stored.format in TRACT_FORMATS and not stored.is_across
     blocks = rounds and contiguous and product.depth >= _LEAST_DEPTH
     return blocks and product.m > FEW_ROWS and row_kind(strict=lower.strict) is not None
 

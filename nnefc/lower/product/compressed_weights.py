@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from nnefc.ir import DType
-from nnefc.kernels.product.compressed_weights import IN_FIXED_POINT, STORED
+from nnefc.kernels.packing.blocks_across import across_name
 from nnefc.kernels.product.fixed_point import BLOCK
+from nnefc.kernels.product.stored_blocks import IN_FIXED_POINT, block_bytes
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.lower.context import Lowering
@@ -36,9 +37,11 @@ def compressed_weights(lower: Lowering, product: Product) -> CompressedWeights |
         return None
     lanes = lanes_of(str(product.dtype))
     if b.blocks is not None:
-        stored = b.blocks.format.removesuffix("_legacy")
-        parameters = (b.blocks.format, lanes)
-        at = lower.packed(b.blocks.data, "block_quantized", parameters, DType.UINT8)
+        format, packing = b.blocks.format, "block_quantized"
+        stored = format.removesuffix("_legacy")
+        if b.blocks.is_across:
+            packing, stored = "blocks_across", across_name(format)
+        at = lower.packed(b.blocks.data, packing, (format, lanes), DType.UINT8)
     elif b.data is not None and DType(b.data.dtype.name).is_half:
         half = DType(b.data.dtype.name)
         stored = str(half)
@@ -46,7 +49,7 @@ def compressed_weights(lower: Lowering, product: Product) -> CompressedWeights |
         at = lower.packed(matrix, "panels", (ceil_div(product.n, lanes), lanes), half)
     else:
         return None
-    block = STORED[stored] * lanes
+    block = block_bytes(stored, lanes)
     panel = block * product.depth // BLOCK
     return CompressedWeights(stored, Matrix(at, block, panel, (0,) * len(product.batch)))
 

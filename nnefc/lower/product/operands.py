@@ -82,6 +82,8 @@ def read_product(
     a_transposed, b_transposed = op.attributes["transposeA"], op.attributes["transposeB"]
     dims = op.output.type.dims
     blocks = lower.quantized_blocks(b) if reads_blocks(op, b) else None
+    if blocks is not None and not b_transposed:
+        blocks = replace(blocks, is_across=True)
     a_factor, b_factor = _factor(lower, a), _factor(lower, b, blocks)
     product = Product(
         dtype=a.type.dtype,
@@ -139,13 +141,12 @@ def reads_blocks(op: Op, value: Value) -> bool:
     """Whether `op` is a product that can read the quantized blocks of its weights `value`."""
     if op.name not in ("matmul", "fused_matmul") or op.inputs.count(value) > 1:
         return False
-    *batch, columns, depth = value.type.dims
+    *batch, rows, columns = value.type.dims
     return (
         op.inputs[1] is value
-        and op.attributes["transposeB"]
         and all(extent == 1 for extent in batch)
-        and columns > 1
-        and depth % BLOCK_ITEMS == 0
+        and columns % BLOCK_ITEMS == 0
+        and (rows > 1 if op.attributes["transposeB"] else rows % BLOCK_ITEMS == 0)
     )
 
 

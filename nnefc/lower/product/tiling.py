@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 
 from nnefc.ir import DType
 from nnefc.kernels.executor.team_state import MAX_TILES
-from nnefc.kernels.product.compressed_weights import IN_FIXED_POINT, compressed_rows
+from nnefc.kernels.product.compressed_weights import compressed_rows
 from nnefc.kernels.product.fixed_point import BLOCK, MOST_BYTES
 from nnefc.kernels.product.matmul import K_BLOCK_COMPRESSED
+from nnefc.kernels.product.stored_blocks import IN_FIXED_POINT
 from nnefc.kernels.tile.matrix_tile import REGISTERS, ROWS
 from nnefc.kernels.tile.register_tile import min_rows, tile_rows, tile_width
 from nnefc.kernels.vector.lane_builder import lanes_of

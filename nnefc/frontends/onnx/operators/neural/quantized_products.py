@@ -135,8 +135,8 @@ def _block_product(
 ) -> Operand:
     """x times the transpose of weights that stay in blocks of a format.
 
-    Without zero points in the format, (c - z) s = (c - m) s + (m - z) s with the middle code m: the second term is constant in a
-    block, and multiplies the sum of the block's inputs.
+    Without zero points in the format, (c - z) s = (c - m) s + (m - z) s with the middle code m: the
+    second term is constant in a block, and multiplies the sum of the block's inputs.
     """
     raw = derived_variable(make, kind, sources, lambda: weights.stored(kind))
     matrix = make("dequantize_blocks", raw, format=kind, shape=weights.codes.shape)
