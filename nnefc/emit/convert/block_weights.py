@@ -16,7 +16,8 @@ from nnefc.support.names import unused_name
 def unpack_blocks(graph: Graph, kept: Collection[str] = ()) -> None:
     """Replace variables of blocks in `graph` by variables of their float32 values.
 
-    A value is a code of at most 8 bits times a float16, which float32 holds exactly.
+    A value is a code of at most 9 bits times a scale, which float32 holds exactly if that is a
+    float16; else it is rounded once.
 
     Args:
         graph: The graph, which is modified.

@@ -23,7 +23,7 @@ from nnefc.formats.tensor_file import read_stored
 from nnefc.formats.tensor_writer import Encoding, encode_tensor
 from nnefc.ir import DType, Graph, TensorType
 from nnefc.ops.tools.build import build
-from nnefc.support.block_formats import BLOCK_BYTES
+from nnefc.support.block_formats import BLOCK_BYTES, TRACT_FORMATS
 from nnefc.support.errors import NnefError
 from tests.helpers.graphs.language_model import IDS, language_model, logits, variable
 from tests.models.test_block_quantized import decoded, random_blocks
@@ -89,7 +89,7 @@ def test_tract_runs_matrices_in_blocks(tmp_path: Path) -> None:
 def test_tract_gathers_rows_of_q8_1_but_does_not_multiply_them(tmp_path: Path) -> None:
     """If it does, `MULTIPLIED` can have both formats."""
     path = tmp_path / "net"
-    tract_model(blocks_of_model("q8_0"), Extents(), (), tuple(BLOCK_BYTES)).write(path)
+    tract_model(blocks_of_model("q8_0"), Extents(), (), TRACT_FORMATS).write(path)
     with pytest.raises(Exception, match="EinSumMatMul"):
         by_tract(path, IDS)
     close(nnefc.compile(path, accuracy="strict")(IDS), by_formula("q8_0"), 1e-5)
@@ -114,7 +114,7 @@ def test_a_conversion_keeps_blocks_that_tract_multiplies(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("name", sorted(BLOCK_BYTES))
-@pytest.mark.parametrize("kind", ["linear", "transposed", "both"])
+@pytest.mark.parametrize("kind", ["linear", "transposed", "both", "gather"])
 def test_layers_with_a_bias_and_transposed_operands(name: str, kind: str, tmp_path: Path) -> None:
     """Blocks of other models, in all formats; an operation that needs reals gets them."""
     data = random_blocks(name, 8, 3, 4)
@@ -125,8 +125,12 @@ def test_layers_with_a_bias_and_transposed_operands(name: str, kind: str, tmp_pa
     wide = decoded(data, name).astype(np.float64).reshape(8, 96)
     shape = (5, 96) if kind == "linear" else (96, 5)
     items = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
-    x = graph.add_input(TensorType(DType.FLOAT32, shape), "x")
-    if kind == "linear":
+    if kind == "gather":
+        items = np.array([7, 0, 3])
+    x = graph.add_input(TensorType(DType(items.dtype.name), items.shape), "x")
+    if kind == "gather":
+        y, expected = build(graph, "gather", [w, x], {"axis": 0}).output, wide[items]
+    elif kind == "linear":
         offsets = np.arange(8, dtype=np.float32)[None]
         y = build(graph, "linear", [x, w, variable(graph, "b", offsets)]).output
         expected = items @ wide.T + offsets
@@ -142,14 +146,15 @@ def test_layers_with_a_bias_and_transposed_operands(name: str, kind: str, tmp_pa
     graph.add_output(y, "y")
     made = onnx_model(graph)
     kinds = {node.op_type for node in made.proto.graph.node}
-    assert ("MatMulNBits" in kinds) == (kind != "both")
+    assert ("MatMulNBits" in kinds) == (kind in ("linear", "transposed"))
+    assert ("GatherBlockQuantized" in kinds) == (kind == "gather")
     made.write(tmp_path / "net.onnx")
     close(by_onnxruntime(tmp_path / "net.onnx", x=items), expected, 1e-5)
     tract_model(graph, Extents(), ()).write(tmp_path / "net")
     close(by_tract(tmp_path / "net", items), expected, 1e-5)
 
 
-@pytest.mark.parametrize("name", sorted(BLOCK_BYTES))
+@pytest.mark.parametrize("name", TRACT_FORMATS)
 def test_files_of_blocks_are_read_again(name: str, tmp_path: Path) -> None:
     data = random_blocks(name, 5, 4, 0)
     header, pieces = encode_tensor(data, Encoding(blocks=name), "w.dat")

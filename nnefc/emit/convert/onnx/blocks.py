@@ -10,12 +10,12 @@ from nnefc.emit.convert.block_weights import blocks_of
 from nnefc.emit.convert.onnx.operations import HANDLERS, bias
 from nnefc.emit.convert.onnx.writer import Handler, OnnxWriter, Unsupported
 from nnefc.ir import Graph, Op
-from nnefc.support.block_formats import BLOCK_BYTES, BLOCK_ITEMS
+from nnefc.support.block_formats import BLOCK_FORMATS, BLOCK_ITEMS
 
 Array = np.ndarray[Any, Any]
 
 DOMAIN: Final = "com.microsoft"
-BITS: Final = {"q4_0": 4, "q4_0_legacy": 4, "q8_1": 8}
+BITS: Final = {name: kind.bits for name, kind in BLOCK_FORMATS.items()}
 _SCALE_BYTES: Final = 4
 
 
@@ -26,8 +26,16 @@ def packed_bytes(graph: Graph) -> int:
 
 
 def _packed_bytes(op: Op) -> int:
+    format, rows = op.attributes["format"], op.output.type.dims[0]
     blocks = op.output.type.volume // BLOCK_ITEMS
-    return blocks * (BLOCK_ITEMS * BITS[op.attributes["format"]] // 8 + _SCALE_BYTES)
+    zeros = rows * _zero_bytes(blocks // rows, format)
+    return blocks * (BLOCK_FORMATS[format].code_bytes + _SCALE_BYTES) + zeros
+
+
+def _zero_bytes(blocks: int, format: str) -> int:
+    """Bytes of the zero points of a row."""
+    kind = BLOCK_FORMATS[format]
+    return -(-blocks * kind.bits // 8) if kind.has_zero else 0
 
 
 def _codes(w: OnnxWriter, op: Op) -> str:
@@ -39,10 +47,14 @@ def _codes(w: OnnxWriter, op: Op) -> str:
     return w.packed[op][0]
 
 
-def _scales(w: OnnxWriter, op: Op, *more: int) -> str:
-    """The scales, [rows, blocks] and more axes."""
-    scales = w.packed[op][1]
-    return w.store(scales.reshape(*scales.shape, *more))
+def _parameters(w: OnnxWriter, op: Op, *more: int) -> list[str]:
+    """The scales, [rows, blocks] and more axes, and zero points, if there are any."""
+    scales, format = w.packed[op][1], op.attributes["format"]
+    names = [w.store(scales.reshape(*scales.shape, *more))]
+    if BLOCK_FORMATS[format].has_zero:
+        zeros = zero_points(w.data(op.inputs[0]), format)
+        names.append(w.store(zeros[..., None] if more else _packed_zeros(zeros, format)))
+    return names
 
 
 def _attributes(op: Op) -> dict[str, Any]:
@@ -52,22 +64,37 @@ def _attributes(op: Op) -> dict[str, Any]:
 
 def unpacked_blocks(stored: Array, format: str) -> tuple[Array, Array]:
     """Unsigned codes, the first of two in the lower half of a byte, and scales in float32."""
-    blocks = stored.reshape(len(stored), -1, BLOCK_BYTES[format])
-    scales = np.ascontiguousarray(blocks[..., :2]).view("<f2")[..., 0].astype(np.float32)
-    if format == "q8_1":
-        codes = blocks[..., 4:] ^ np.uint8(128)
-    elif format == "q4_0_legacy":
-        codes = blocks[..., 2:]
-    else:
-        pairs = np.concatenate([blocks[..., 2:] & 15, blocks[..., 2:] >> 4], 2)
+    kind = BLOCK_FORMATS[format]
+    blocks = stored.reshape(len(stored), -1, kind.nbytes)
+    scales = np.ascontiguousarray(blocks[..., : kind.scale_bytes]).view(f"<f{kind.scale_bytes}")
+    codes = blocks[..., kind.codes_at :]
+    if kind.bits == 8:
+        codes = codes ^ np.uint8(128)
+    elif format != "q4_0_legacy":
+        pairs = np.concatenate([codes & 15, codes >> 4], 2)
         codes = pairs[..., ::2] | (pairs[..., 1::2] << 4)
-    return np.ascontiguousarray(codes), scales
+    return np.ascontiguousarray(codes), scales[..., 0].astype(np.float32)
+
+
+def zero_points(stored: Array, format: str) -> Array:
+    """The zero points of unsigned codes, [rows, blocks], of a format that has them."""
+    kind = BLOCK_FORMATS[format]
+    zeros = stored.reshape(len(stored), -1, kind.nbytes)[..., kind.scale_bytes]
+    return zeros ^ np.uint8(128) if kind.bits == 8 else zeros
+
+
+def _packed_zeros(zeros: Array, format: str) -> Array:
+    """Zero points of a row in bytes, the first of two in the lower half of one."""
+    if BITS[format] == 8:
+        return zeros
+    even = np.pad(zeros, ((0, 0), (0, zeros.shape[1] % 2)))
+    return even[:, ::2] | even[:, 1::2] << 4
 
 
 def _product(w: OnnxWriter, name: str, op: Op) -> str:
     """A tensor times the transpose of a matrix in blocks."""
     rows, depth = op.output.type.dims
-    operands = name, _codes(w, op), _scales(w, op)
+    operands = name, _codes(w, op), *_parameters(w, op)
     return w.one("MatMulNBits", *operands, K=depth, N=rows, **_attributes(op))
 
 
@@ -99,7 +126,7 @@ def _gather(w: OnnxWriter, op: Op) -> str:
     made = blocks_of(op.inputs[0])
     if made is None:
         return _written("gather", w, op)
-    operands = _codes(w, made), w.name(op.inputs[1]), _scales(w, made, 1)
+    operands = _codes(w, made), w.name(op.inputs[1]), *_parameters(w, made, 1)
     axes = {"gather_axis": 0, "quantize_axis": 2}
     blocks = w.one("GatherBlockQuantized", *operands, **axes, **_attributes(made))
     return w.one("Reshape", blocks, w.integers(op.output.type.dims))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from nnefc.ir import Graph
 from nnefc.support.errors import NnefError
 from tests.helpers.onnx.evaluate import graph_for
 from tests.helpers.onnx.onnxruntime_oracle import Array, compare, node_model, reals
@@ -98,16 +99,23 @@ def test_weights_without_items() -> None:
     compare("MatMulNBits", inputs, domain=MICROSOFT, known=(1, 2, 5), **settings)
 
 
-@pytest.mark.parametrize(("exact", "level", "blocks"), [
-    (True, 0, True), (False, 0, False), (False, 4, True), (False, 1, False),
+@pytest.mark.parametrize(("exact", "level", "zeros", "format"), [
+    (True, 0, False, "q4_0"), (False, 0, False, "q4_f32"), (False, 4, False, "q4_0"),
+    (False, 1, True, "q4_f32_zero"), (False, 4, True, "q4_0"),
 ])  # fmt: skip
-def test_weights_stay_in_blocks(exact: bool, level: int, blocks: bool) -> None:
-    """Unless scales of 16 bits would change results that should have 32 bits."""
+def test_weights_stay_in_blocks(exact: bool, level: int, zeros: bool, format: str) -> None:
+    """With scales of 16 bits, unless that would change results that should have 32 bits."""
     inputs = [reals(3, 64), *weights(4, 64, 32, exact=exact)]
+    if zeros:
+        inputs.append(np.full((ROWS, 1), 0x37, np.uint8))
     settings: Any = {"K": 64, "N": ROWS, "block_size": 32, "bits": 4, "accuracy_level": level}
-    model = node_model("MatMulNBits", inputs, domain=MICROSOFT, known=(1, 2), **settings)
-    names = [op.name for op in graph_for(model, inputs[:1]).ops]
-    assert ("dequantize_blocks" in names) == blocks
+    known = tuple(range(1, len(inputs)))
+    model = node_model("MatMulNBits", inputs, domain=MICROSOFT, known=known, **settings)
+    assert _formats(graph_for(model, inputs[:1])) == [format]
+
+
+def _formats(graph: Graph) -> list[str]:
+    return [op.attributes["format"] for op in graph.ops if op.name == "dequantize_blocks"]
 
 
 @pytest.mark.parametrize("bits", [4, 8])
@@ -121,14 +129,17 @@ def test_gather(bits: int, zeros: bool) -> None:
         inputs.append(random.integers(0, 256, (9, 2 * bits // 8)).astype(np.uint8))
         known.append(3)
     settings: Any = {"bits": bits, "block_size": 32, "quantize_axis": 1, "gather_axis": 0}
-    compare("GatherBlockQuantized", inputs, domain=MICROSOFT, known=known, types=(1,), **settings)
+    options: Any = {"domain": MICROSOFT, "known": known, "types": (1,)}
+    compare("GatherBlockQuantized", inputs, **options, **settings)
+    model = node_model("GatherBlockQuantized", inputs, **options, **settings)
+    assert _formats(graph_for(model, inputs[1:2])) == [f"q{bits}_f32" + "_zero" * zeros]
 
 
 @pytest.mark.parametrize("bits", [4, 8])
 @pytest.mark.parametrize("shape", [(64,), (2, 32)])
 @pytest.mark.parametrize("exact", [False, True])
 def test_gathered_rows_stay_in_blocks(bits: int, shape: tuple[int, ...], exact: bool) -> None:
-    """If their scales have 16 bits, and also with an axis of blocks, as products have it."""
+    """Also with an axis of blocks, as products have it."""
     random = np.random.default_rng(0)
     data = random.integers(0, 256, (9, *shape[:-1], shape[-1] * bits // 8)).astype(np.uint8)
     scales = random.uniform(0.1, 1, (9, 2, 1) if shape[1:] else (9, 2)).astype(np.float32)
@@ -140,8 +151,8 @@ def test_gathered_rows_stay_in_blocks(bits: int, shape: tuple[int, ...], exact: 
     options: Any = {"domain": MICROSOFT, "known": [0, 2]}
     compare("GatherBlockQuantized", inputs, types=(1,), **options, **settings)
     model = node_model("GatherBlockQuantized", inputs, types=(1,), **options, **settings)
-    names = [op.name for op in graph_for(model, inputs[1:2]).ops]
-    assert ("dequantize_blocks" in names) == exact
+    short, wide = ("q8_1", "q8_f32") if bits == 8 else ("q4_0", "q4_f32")
+    assert _formats(graph_for(model, inputs[1:2])) == [short if exact else wide]
 
 
 def test_errors() -> None:

@@ -23,7 +23,7 @@ Array = np.ndarray[Any, Any]
 
 BECAME_REALS = "weights in blocks became reals: "
 ONE = CompileConfig(1)
-ROWS, DEPTH, COLUMNS = 3, 128, 48
+ROWS, DEPTH, COLUMNS = 3, 128, 64
 LIMITS = {"int4": (-8, 8), "uint4": (0, 16), "int8": (-128, 128), "uint8": (0, 256)}
 
 
@@ -94,12 +94,22 @@ def _check(case: _Case) -> None:
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("block", [32, 64])
 @pytest.mark.parametrize("kind", LIMITS)
-def test_products_read_blocks(kind: str, block: int, axis: int) -> None:
-    """Symmetric codes with scales of 16 bits, in blocks of multiples of 32."""
-    case = _case(kind, block, axis, "middle", "exact")
+@pytest.mark.parametrize(
+    ("zeros", "scales", "stored"),
+    [
+        ("middle", "exact", ("q4_0", "q8_1")),
+        ("middle", "wide", ("q4_f32", "q8_f32")),
+        ("any", "exact", ("q4_f32_zero", "q8_f32_zero")),
+    ],
+)
+def test_products_read_blocks(
+    kind: str, block: int, axis: int, zeros: str, scales: str, stored: tuple[str, str]
+) -> None:
+    """In blocks of multiples of 32, with the shortest scales that hold the matrix."""
+    case = _case(kind, block, axis, zeros, scales)
     (kernel,) = _kernels(case)
     assert not _reasons(case)
-    assert ("q4_0" if "4" in kind else "q8_1") in kernel.arguments
+    assert stored["8" in kind] in kernel.arguments
     _check(case)
 
 
@@ -107,8 +117,6 @@ def test_products_read_blocks(kind: str, block: int, axis: int) -> None:
     ("block", "zeros", "scales", "depth", "reason"),
     [
         (16, "middle", "exact", DEPTH, "16 weights in a block are no multiple of 32"),
-        (32, "any", "exact", DEPTH, "zero points are not the middle code"),
-        (32, "middle", "wide", DEPTH, "scales have more than 16 bits"),
         (32, "middle", "exact", DEPTH - 5, "the last block is not whole"),
     ],
 )
@@ -126,20 +134,23 @@ def test_others_are_computed_once(
     _check(case)
 
 
-@pytest.mark.parametrize("operator", ["Add", "MatMul"])
-def test_other_operators_read_reals(operator: str) -> None:
-    """No launch dequantizes what no product can read in blocks."""
-    case = _case("int4", 32, 1, "middle", "exact")
+@pytest.mark.parametrize("name", ["Add", "left", "across"])
+def test_no_launch_dequantizes(name: str) -> None:
+    """Products read blocks across their depth; what no product can read in blocks becomes reals."""
+    case = _case("int4", 32, 1, "any", "wide")
     random, nodes = np.random.default_rng(1), case.model.graph.node
-    shape = (COLUMNS, DEPTH) if operator == "Add" else (DEPTH, 5)
+    shape = {"Add": (COLUMNS, DEPTH), "left": (DEPTH, 5), "across": (5, COLUMNS)}[name]
     x = random.normal(size=shape).astype(np.float32)
     del nodes[1:]
-    nodes.append(helper.make_node(operator, ["m", "x"], ["y"]))
+    operands = ["x", "m"] if name == "across" else ["m", "x"]
+    nodes.append(helper.make_node("Add" if name == "Add" else "MatMul", operands, ["y"]))
     del case.model.graph.input[:], case.model.graph.output[:]
     case.model.graph.input.append(helper.make_tensor_value_info("x", TensorProto.FLOAT, shape))
     case.model.graph.output.append(helper.make_tensor_value_info("y", TensorProto.FLOAT, None))
     session = onnxruntime.InferenceSession(case.model.SerializeToString())
     want = np.asarray(session.run(["y"], {"x": x})[0])
     other = _Case(case.model, x, want)
-    assert all("dequantize" not in kernel.family for kernel in _kernels(other))
+    kernels = _kernels(other)
+    assert all("dequantize" not in kernel.family for kernel in kernels)
+    assert any("q4_across_zero" in kernel.arguments for kernel in kernels) == (name == "across")
     _check(other)
