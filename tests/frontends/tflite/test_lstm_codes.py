@@ -36,10 +36,17 @@ def biases(count: int) -> Constant:
     return Constant(RNG.integers(-3000, 3000, count).astype(np.int32))
 
 
+def coefficients() -> Constant:
+    return Constant(RNG.integers(-32767, 32768, UNITS).astype(np.int16))
+
+
 def layer(
     *,
     cifg: bool = False,
     projection: bool = False,
+    peepholes: bool = False,
+    normalized: bool = False,
+    time_major: bool = False,
     clip: float = 0.0,
     depth: int = DEPTH,
     entry: dict[str, Any] | None = None,
@@ -47,29 +54,40 @@ def layer(
     """`entry`: the quantization of the input."""
     outputs = 2 if projection else UNITS
     gates = range(1 if cifg else 0, 4)
-    given: list[Any] = [None] * 20
+    given: list[Any] = [None] * 24
     for gate in gates:
         given[1 + gate] = weights(UNITS, depth)
         given[5 + gate] = weights(UNITS, outputs)
         given[12 + gate] = biases(UNITS)
+        if normalized:
+            given[20 + gate] = coefficients()
+        if peepholes and gate != 2:
+            given[(9, 10, 0, 11)[gate]] = coefficients()
     if projection:
         given[16], given[17] = weights(outputs, UNITS), biases(outputs)
-    given[0] = codes(I8, 2, 5, depth)
+    given[0] = codes(I8, *((5, 2) if time_major else (2, 5)), depth)
     given[18] = Variable((2, outputs), I8)
     given[19] = Variable((2, UNITS), "INT16")
     numbers = {0: entry or scaled(0.02, 5), 18: scaled(0.009, -7), 19: scaled(2.0**-11)}
     numbers |= {i: scaled(float(RNG.uniform(0.005, 0.02))) for i in (*range(1, 9), 16)}
+    numbers |= {i: scaled(float(RNG.uniform(2e-5, 3e-4))) for i in (*range(9, 12), *range(20, 24))}
     present = [i for i, each in enumerate(given) if each is not None]
     quantization = {place: numbers[i] for place, i in enumerate(present) if i in numbers}
     quantization[len(present)] = numbers[18]
     hidden = scaled(0.008, 3) if projection else numbers[18]
-    between = [((0,), "INT16", scaled(2.0**-12))] * 4 + [((0,), I8, hidden)]
+    sums = [scaled(float(RNG.uniform(1e-4, 4e-4))) for _ in range(4)]
+    between = [((0,), "INT16", each) for each in sums] + [((0,), I8, hidden)]
     return Case(
         "UNIDIRECTIONAL_SEQUENCE_LSTM",
         given,
-        [((2, 5, outputs), I8)],
+        [((*given[0].shape[:2], outputs), I8)],
         "UnidirectionalSequenceLSTMOptions",
-        {"fused_activation_function": 4, "cell_clip": clip, "proj_clip": clip / 2},
+        {
+            "fused_activation_function": 4,
+            "cell_clip": clip,
+            "proj_clip": clip / 2,
+            "time_major": time_major,
+        },
         3,
         quantization,
         intermediates=between,
@@ -80,16 +98,20 @@ def single(of: Case) -> Case:
     """One step of a layer."""
     shape = of.outputs[0][0]
     inputs = [of.inputs[0][:, 0], *of.inputs[1:]]
+    values = {name: value for name, value in of.values.items() if name != "time_major"}
     outputs = [((shape[0], shape[2]), I8)]
-    return replace(of, name="LSTM", inputs=inputs, outputs=outputs, options="LSTMOptions")
+    return replace(
+        of, name="LSTM", inputs=inputs, outputs=outputs, options="LSTMOptions", values=values
+    )
 
 
 CASES = [
-    single(layer(projection=True)),
+    single(layer(projection=True, peepholes=True, normalized=True)),
     layer(),
-    layer(cifg=True),
-    layer(projection=True),
-    layer(projection=True, clip=0.5),
+    layer(peepholes=True),
+    layer(normalized=True, clip=0.5),
+    layer(cifg=True, projection=True, peepholes=True, normalized=True, clip=0.5),
+    layer(cifg=True, projection=True, peepholes=True, time_major=True),
 ]
 
 
@@ -104,6 +126,14 @@ def test_results_are_those_of_litert(case: Case, tmp_path: Path) -> None:
     for inputs, (expected,) in zip(calls, litert_results(content, calls), strict=True):
         assert len(np.unique(expected)) > 3
         np.testing.assert_array_equal(session(*inputs), expected)
+
+
+def without(case: Case, absent: int) -> Case:
+    """The model without an input."""
+    position = sum(each is not None for each in case.inputs[:absent])
+    inputs = [None if i == absent else each for i, each in enumerate(case.inputs)]
+    moved = {i - (i > position): each for i, each in case.codes.items() if i != position}
+    return replace(case, inputs=inputs, codes=moved)
 
 
 def basic(state: dict[str, Any]) -> Case:
@@ -166,6 +196,9 @@ def test_functions_of_16_bits_are_near_those_of_reals() -> None:
     [
         (basic(scaled(0.001)), "a state with the scale 1/2048"),
         (replace(layer(), intermediates=()), "its intermediate tensors are missing"),
+        (without(layer(peepholes=True), 9), "no input 9, where INT16 is expected"),
+        (without(layer(normalized=True), 23), "no input 23, where INT16 is expected"),
+        (replace(layer(), values={"cell_clip": -1.0}), "the limits -1.0 and 0"),
         (replace(layer(), codes={**layer().codes, 14: scaled(0.003)}), "no power of 2"),
     ],
 )

@@ -250,9 +250,7 @@ def _step(
     return [y, make.cast(after, DType.INT16)]
 
 
-def _projected(
-    make: OpBuilder, y: Operand, shared: dict[int, Operand], layer: Layer
-) -> Operand:
+def _projected(make: OpBuilder, y: Operand, shared: dict[int, Operand], layer: Layer) -> Operand:
     sums = _sums(make, y, shared[PROJECTION], layer.hidden)
     if PROJECTION_BIAS in shared:
         sums = _biased(make, sums, shared[PROJECTION_BIAS])

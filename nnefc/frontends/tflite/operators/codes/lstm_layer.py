@@ -48,7 +48,7 @@ class Layer:
         between = (*node.intermediates, *[None] * (_HIDDEN + 1))[: _HIDDEN + 1]
         layer = cls(tensors, between, 0, 0)
         layer.check()
-        if math.isnan(cell_clip) or math.isnan(proj_clip):
+        if not (cell_clip >= 0 and proj_clip >= 0):
             raise OperatorError("tflite/arguments", f"the limits {cell_clip} and {proj_clip}")
         clips = [
             int(min(max(clip / layer.scale(index), 0), limit))
@@ -124,12 +124,13 @@ class Layer:
         """Raise OperatorError for tensors that are missing, too many or of another type."""
         of_gates = ((WEIGHTS, "INT8"), (RECURRENT, "INT8"), (BIASES, "INT32"))
         wanted = {OUTPUT_STATE: "INT8", CELL_STATE: "INT16"}
+        is_watching = any(self.tensors[each] is not None for each in _PEEPHOLES.values())
         for gate in self.gates:
             wanted |= {first + gate: type_ for first, type_ in of_gates}
             if self.is_normalized:
                 wanted[NORMALIZATION + gate] = "INT16"
                 self._intermediate(gate)
-            if any(self.tensors[each] is not None for each in (10, 11)) and gate in _PEEPHOLES:
+            if is_watching and gate in _PEEPHOLES:
                 wanted[_PEEPHOLES[gate]] = "INT16"
         if self.tensors[PROJECTION] is not None:
             wanted[PROJECTION] = "INT8"
@@ -138,7 +139,7 @@ class Layer:
         for index, type_ in wanted.items():
             tensor = self.tensors[index]
             if tensor is None or tensor.type != type_:
-                what = f"input {index}" if tensor is None else f"{tensor} of {tensor.type}"
+                what = f"no input {index}" if tensor is None else f"{tensor} of {tensor.type}"
                 raise OperatorError("tflite/unsupported", f"{what}, where {type_} is expected")
         self._check_the_input_gate()
 
@@ -146,7 +147,7 @@ class Layer:
         """Raise OperatorError for tensors of a gate that is not computed."""
         if 0 in self.gates:
             return
-        for index in (RECURRENT, BIASES, NORMALIZATION):
+        for index in (RECURRENT, BIASES, *([NORMALIZATION] if self.is_normalized else [])):
             tensor = self.tensors[index]
             if tensor is not None:
                 message = f"{tensor} is of the {GATES[0]} gate, which has no weights"
