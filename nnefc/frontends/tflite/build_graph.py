@@ -31,16 +31,17 @@ def build_graph(
     diagnostics: Diagnostics,
     *,
     in_reals: bool = False,
+    entropy: int = 0,
 ) -> Graph:
     """The graph of the main subgraph; raises NnefError with all errors.
 
     `inputs`, `outputs`: the names of inputs and results in order.  `shapes`: of inputs, where they
-    are others than those of the file.  `in_reals`: operators on codes are computed in reals.
+    are others than those of the file.  `in_reals`: operators on codes are computed in reals.  `entropy`: the seed of random numbers without one.
     """
     main = model.subgraphs[0]
     graph = Graph(main.name or "graph")
     count = sum(len(model.subgraphs[i].operators) for i in reachable(model))
-    build = Build(model, graph, names, Budget(limits, 16 * count), in_reals)
+    build = Build(model, graph, names, Budget(limits, 16 * count), in_reals, entropy)
     memory = Memory(states, resource_uses(model))
     evaluator = SubgraphEvaluator(build, main, graph, diagnostics, memory)
     for name, index in zip(inputs, main.inputs, strict=True):

@@ -18,7 +18,7 @@ from nnefc.frontends.common.op_builder import MAX_FOLDED_ITEMS, OpBuilder
 from nnefc.frontends.common.values import Operand, OperatorError
 from nnefc.frontends.tflite.check_operators import node_of
 from nnefc.frontends.tflite.complex_tensors import by_parts, is_complex
-from nnefc.frontends.tflite.memory import Memory
+from nnefc.frontends.tflite.memory import RANDOM, Memory, generator_name
 from nnefc.frontends.tflite.operators.codes.real_form import in_reals, reads_or_writes_codes
 from nnefc.frontends.tflite.registry import Node, bind, find
 from nnefc.frontends.tflite.tensors import constant
@@ -57,6 +57,8 @@ class Build:
     budget: Budget
     in_reals: bool = False
     """Whether operators on codes are computed in reals, see `operators.codes.real_form`."""
+    entropy: int = 0
+    """The seed of random numbers without one."""
     taken: dict[str, int] = field(default_factory=dict[str, int])
     """The uses of names of tensors."""
 
@@ -227,7 +229,7 @@ class SubgraphEvaluator:
             self.values[tensor.index] = value
 
     def touch_variables(self, indices: Sequence[int]) -> None:
-        """Load the variable tensors of subgraphs, and all resources, before bodies use them."""
+        """Load the variable tensors and generators of subgraphs, and all resources, for bodies."""
         self.memory.load_all()
         for index in indices:
             subgraph = self.build.model.subgraphs[index]
@@ -237,6 +239,9 @@ class SubgraphEvaluator:
             for tensor in subgraph.tensors:
                 if tensor.is_variable:
                     frame.value(tensor)
+            for operator in subgraph.operators:
+                if operator.name in RANDOM:
+                    self.memory.position(generator_name(subgraph, operator))
 
     def report(self, wrong: OperatorError, what: str) -> None:
         """Report an error of an operator or a tensor."""

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Final
 
-from nnefc.formats.tflite.model import Tensor
+import numpy as np
+
+from nnefc.formats.tflite.model import Operator, Subgraph, Tensor
 from nnefc.frontends.common.graph_states import GraphStates, PriorState
-from nnefc.frontends.common.values import Operand, OperatorError
+from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError
 from nnefc.frontends.tflite.states import prior_value
 from nnefc.frontends.tflite.subgraph_calls import ResourceUses
 from nnefc.frontends.tflite.tensors import DTYPES
+from nnefc.ir import DType
+
+RANDOM: Final = ("RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL", "MULTINOMIAL")
+"""Operators that have a generator."""
+
+
+def generator_name(subgraph: Subgraph, operator: Operator) -> str:
+    """The name of the position of a generator."""
+    return f"random_{subgraph.index}_{operator.index}"
 
 
 @dataclass
@@ -36,6 +48,15 @@ class Memory:
         if name not in self.values:
             self._require_main(name)
             self.before[name], self.values[name] = prior_value(self.states, name, tensor)
+        return self.values[name]
+
+    def position(self, name: str) -> Operand:
+        """The position of a generator, which is 0 before a first call."""
+        if name not in self.values:
+            self._require_main(name)
+            before = self.states.prior(name, DType.UINT64, 0)
+            start = KnownTensor(np.zeros((), np.uint64), DType.UINT64)
+            self.before[name], self.values[name] = before, start if before is None else before.value
         return self.values[name]
 
     def read(self, name: str) -> Operand:

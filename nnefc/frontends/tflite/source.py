@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -60,6 +61,7 @@ class TfliteSource(SymbolicSource):
         self.limits = limits
         self._content = content
         self._in_reals = in_reals
+        self._entropy = int.from_bytes(os.urandom(8), "little")
         self._shapes = {name: tuple(shape) for name, shape in (shapes or {}).items()}
         self._names = VariableNames()
         unique = output_names(inputs)
@@ -174,6 +176,7 @@ class TfliteSource(SymbolicSource):
             stored,
             diagnostics,
             in_reals=self._in_reals,
+            entropy=self._entropy,
         )
 
 

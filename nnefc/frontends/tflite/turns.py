@@ -15,6 +15,7 @@ from nnefc.frontends.common.loops import loop
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError, operand
 from nnefc.frontends.tflite.branches import require_no_errors
+from nnefc.frontends.tflite.memory import RANDOM
 from nnefc.frontends.tflite.subgraph_calls import Resource, called, reachable
 from nnefc.ir import Graph, Value
 from nnefc.ops.internal.scan import UNBOUNDED
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 MAX_COUNTED: Final = 1024
 """Turns that are counted before the model runs."""
-_MEMORY: Final = ("READ_VARIABLE", "ASSIGN_VARIABLE", "CALL_ONCE")
+_MEMORY: Final = ("READ_VARIABLE", "ASSIGN_VARIABLE", "CALL_ONCE", *RANDOM)
 
 
 @dataclass(frozen=True, slots=True)

@@ -211,7 +211,7 @@ def draw_classes(generator: RandomGenerator, logits: Operand, samples: int) -> O
     ends = _cumulative_weights(make, logits)
     total = slice_in_dim(make, ends, 1, count - 1, count)
     point = make("floor", make("mul", share, total))
-    return _search_sorted(make, ends, point)
+    return search_sorted(make, ends, point)
 
 
 def _cumulative_weights(make: OpBuilder, logits: Operand) -> Operand:
@@ -231,7 +231,7 @@ def _cumulative_weights(make: OpBuilder, logits: Operand) -> Operand:
     return running_sum(make, make.repeated(ends, (batch, classes)), 1)
 
 
-def _search_sorted(make: OpBuilder, ends: Operand, points: Operand) -> Operand:
+def search_sorted(make: OpBuilder, ends: Operand, points: Operand) -> Operand:
     """For each point [batch, n] the index of the first of `ends` [batch, classes] above it.
 
     `ends` ascend; the index is that of the last one if none is above.  Compare
