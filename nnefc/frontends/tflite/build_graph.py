@@ -36,7 +36,8 @@ def build_graph(
     """The graph of the main subgraph; raises NnefError with all errors.
 
     `inputs`, `outputs`: the names of inputs and results in order.  `shapes`: of inputs, where they
-    are others than those of the file.  `in_reals`: operators on codes are computed in reals.  `entropy`: the seed of random numbers without one.
+    are others than those of the file.  `in_reals`: operators on codes are computed in reals.
+    `entropy`: the seed of random numbers without one.
     """
     main = model.subgraphs[0]
     graph = Graph(main.name or "graph")
