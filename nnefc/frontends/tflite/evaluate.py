@@ -18,9 +18,10 @@ from nnefc.frontends.common.op_builder import MAX_FOLDED_ITEMS, OpBuilder
 from nnefc.frontends.common.values import Operand, OperatorError
 from nnefc.frontends.tflite.check_operators import node_of
 from nnefc.frontends.tflite.complex_tensors import by_parts, is_complex
-from nnefc.frontends.tflite.memory import RANDOM, Memory, generator_name
+from nnefc.frontends.tflite.memory import RANDOM, START, Memory, generator_name
 from nnefc.frontends.tflite.operators.codes.real_form import in_reals, reads_or_writes_codes
 from nnefc.frontends.tflite.registry import Node, bind, find
+from nnefc.frontends.tflite.subgraph_calls import reachable
 from nnefc.frontends.tflite.tensors import constant
 from nnefc.ir import Graph, Location, Value
 from nnefc.ops.core.interface import sequence
@@ -229,7 +230,7 @@ class SubgraphEvaluator:
             self.values[tensor.index] = value
 
     def touch_variables(self, indices: Sequence[int]) -> None:
-        """Load the variable tensors and generators of subgraphs, and all resources, for bodies."""
+        """Load the variable tensors of subgraphs, and all resources, before bodies use them."""
         self.memory.load_all()
         for index in indices:
             subgraph = self.build.model.subgraphs[index]
@@ -239,9 +240,15 @@ class SubgraphEvaluator:
             for tensor in subgraph.tensors:
                 if tensor.is_variable:
                     frame.value(tensor)
+
+    def restart_generators(self, indices: Sequence[int]) -> None:
+        """Begin the random numbers anew of all that subgraphs reach, as LiteRT does per call."""
+        model = self.build.model
+        for index in {each for start in indices for each in reachable(model, start)}:
+            subgraph = model.subgraphs[index]
             for operator in subgraph.operators:
                 if operator.name in RANDOM:
-                    self.memory.position(generator_name(subgraph, operator))
+                    self.memory.values[generator_name(subgraph, operator)] = START
 
     def report(self, wrong: OperatorError, what: str) -> None:
         """Report an error of an operator or a tensor."""

@@ -18,6 +18,8 @@ from nnefc.ir import DType
 
 RANDOM: Final = ("RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL", "MULTINOMIAL")
 """Operators that have a generator."""
+START: Final = KnownTensor(np.zeros((), np.uint64), DType.UINT64)
+"""The position of a generator before a first call."""
 
 
 def generator_name(subgraph: Subgraph, operator: Operator) -> str:
@@ -51,12 +53,11 @@ class Memory:
         return self.values[name]
 
     def position(self, name: str) -> Operand:
-        """The position of a generator, which is 0 before a first call."""
+        """The position of a generator."""
         if name not in self.values:
             self._require_main(name)
             before = self.states.prior(name, DType.UINT64, 0)
-            start = KnownTensor(np.zeros((), np.uint64), DType.UINT64)
-            self.before[name], self.values[name] = before, start if before is None else before.value
+            self.before[name], self.values[name] = before, START if before is None else before.value
         return self.values[name]
 
     def read(self, name: str) -> Operand:

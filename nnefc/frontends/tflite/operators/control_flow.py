@@ -23,6 +23,7 @@ def if_(
     else_subgraph_index: int,
 ) -> Any:
     """A known condition chooses a subgraph; otherwise both become bodies of an `if`."""
+    make.evaluator.restart_generators((then_subgraph_index, else_subgraph_index))
     if isinstance(condition, KnownTensor):
         chosen = then_subgraph_index if condition.array.all() else else_subgraph_index
         return tuple(make.evaluator.call(chosen, inputs))
@@ -33,6 +34,7 @@ def if_(
 def while_(
     make: OpBuilder, *inputs: Any, cond_subgraph_index: int, body_subgraph_index: int
 ) -> Any:
+    make.evaluator.restart_generators((cond_subgraph_index, body_subgraph_index))
     loop = While(make.evaluator, cond_subgraph_index, body_subgraph_index)
     return tuple(loop.run(list(inputs)))
 

@@ -13,7 +13,7 @@ from nnefc.frontends.common.operand_checks import of_rank
 from nnefc.frontends.common.operators.axes import slice_in_dim
 from nnefc.frontends.common.values import Operand, OperatorError
 from nnefc.frontends.tflite.fixed_point import int32, rescaled, scale_of, zero_of, zero_tensor
-from nnefc.frontends.tflite.operators.lstm import BASIC
+from nnefc.frontends.tflite.operators.recurrent.lstm import BASIC
 from nnefc.frontends.tflite.registry import Node, operator
 from nnefc.frontends.tflite.tables_of_int16 import logistic_table, looked_up, tanh_table
 from nnefc.ir import DType

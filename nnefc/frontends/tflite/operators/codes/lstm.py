@@ -29,8 +29,8 @@ from nnefc.frontends.tflite.operators.codes.lstm_layer import (
     Layer,
 )
 from nnefc.frontends.tflite.operators.codes.normalization import normalized
-from nnefc.frontends.tflite.operators.lstm import BASIC, CELL_STATE, GATES, OUTPUT_STATE
-from nnefc.frontends.tflite.operators.recurrent import over_time, swapped
+from nnefc.frontends.tflite.operators.recurrent.layers import over_time, swapped
+from nnefc.frontends.tflite.operators.recurrent.lstm import BASIC, CELL_STATE, GATES, OUTPUT_STATE
 from nnefc.frontends.tflite.registry import Node, operator
 from nnefc.frontends.tflite.tables_of_int16 import ONE, logistic_table, looked_up, tanh_table
 from nnefc.ir import DType

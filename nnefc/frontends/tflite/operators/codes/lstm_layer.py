@@ -15,7 +15,7 @@ import numpy as np
 from nnefc.formats.tflite.model import Tensor
 from nnefc.frontends.common.values import OperatorError
 from nnefc.frontends.tflite.fixed_point import scale_of
-from nnefc.frontends.tflite.operators.lstm import CELL_STATE, GATES, OUTPUT_STATE
+from nnefc.frontends.tflite.operators.recurrent.lstm import CELL_STATE, GATES, OUTPUT_STATE
 from nnefc.frontends.tflite.registry import Node
 
 WEIGHTS, RECURRENT, BIASES, NORMALIZATION = 1, 5, 12, 20

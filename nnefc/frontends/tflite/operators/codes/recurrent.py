@@ -10,7 +10,7 @@ from nnefc.frontends.common.operand_checks import of_rank
 from nnefc.frontends.common.values import Operand, OperatorError
 from nnefc.frontends.tflite.fixed_point import as_codes, int32, rescaled, scale_of, zero_tensor
 from nnefc.frontends.tflite.operands import known_array
-from nnefc.frontends.tflite.operators.recurrent import svdf_extents, with_feature
+from nnefc.frontends.tflite.operators.recurrent.layers import svdf_extents, with_feature
 from nnefc.frontends.tflite.registry import Node, operator
 from nnefc.ir import DType
 

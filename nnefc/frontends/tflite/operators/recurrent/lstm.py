@@ -16,7 +16,7 @@ from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError
 from nnefc.frontends.tflite.hybrid import Matrix, items_of, reals_of, weights_of, with_items
 from nnefc.frontends.tflite.operators.activations import activated
 from nnefc.frontends.tflite.operators.layers import bias_row
-from nnefc.frontends.tflite.operators.recurrent import over_time, products, swapped
+from nnefc.frontends.tflite.operators.recurrent.layers import over_time, products, swapped
 from nnefc.frontends.tflite.registry import REALS, Node, operator
 from nnefc.ir import DType
 
