@@ -1,7 +1,8 @@
 """Random numbers by Philox 4x32-10, as LiteRT draws them.
 
-Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3, 2011.  A block of four words of 32 bits is a hash of its position.  Each operator has a generator of its
-own, whose position is a state.  Two seeds repeat the numbers in each process.
+Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3, 2011.  A block of four words of 32 bits
+is a hash of its position.  Each operator has a generator of its own, whose position is a state.
+Two seeds repeat the numbers in each process.
 """
 
 from __future__ import annotations
