@@ -12,12 +12,12 @@ import numpy as np
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import of_rank
 from nnefc.frontends.common.operators.axes import distinct_axes, slice_in_dim
+from nnefc.frontends.common.operators.resampling import Resampling, resample, whole_sizes
 from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError
 from nnefc.frontends.onnx.broadcasting import constant
 from nnefc.frontends.onnx.control_flow.selection import int64_tensor
 from nnefc.frontends.onnx.operators.cubic_sampling import sample_volumes
 from nnefc.frontends.onnx.registry import MICROSOFT, Floats, Integers, operator
-from nnefc.frontends.onnx.resampling import Resampling, resample, whole_sizes
 from nnefc.ir import DType
 
 # -- scales only

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import pytest
 
-from nnefc.frontends.onnx.operators.neural.activation_functions import RECURRENT
+from nnefc.frontends.common.operators.recurrent.activations import RECURRENT
 from nnefc.support.errors import NnefError
 from tests.helpers.onnx.evaluate import graph_for
 from tests.helpers.onnx.onnxruntime_oracle import compare, node_model, reals

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from nnefc.frontends.common.op_builder import OpBuilder
+from nnefc.frontends.common.operators.recurrent.activations import activation
 from nnefc.frontends.common.values import Operand, OperatorError
-from nnefc.frontends.onnx.operators.neural.activation_functions import activation
 from nnefc.frontends.onnx.operators.neural.channels_last import of_channels_last
 from nnefc.frontends.onnx.operators.neural.window_attributes import (
     ConvolutionAttributes,

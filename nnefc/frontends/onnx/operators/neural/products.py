@@ -7,10 +7,10 @@ from typing import Any
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import not_empty, of_rank, of_rank_at_least
 from nnefc.frontends.common.operators.einsum import einsum
-from nnefc.frontends.common.values import Operand, OperatorError
-from nnefc.frontends.onnx.operators.neural.activation_functions import (
+from nnefc.frontends.common.operators.recurrent.activations import (
     activation as activation_function,
 )
+from nnefc.frontends.common.values import Operand, OperatorError
 from nnefc.frontends.onnx.registry import MICROSOFT, operator
 from nnefc.ir import DType
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import of_rank, of_shape
+from nnefc.frontends.common.operators.recurrent.cells import LSTM
+from nnefc.frontends.common.operators.recurrent.layer import Layer, run_layer
 from nnefc.frontends.common.values import Operand, OperatorError
 from nnefc.frontends.onnx.operators.neural.layer_normalization import embed_layer_normalization
-from nnefc.frontends.onnx.operators.neural.recurrent import LSTM
-from nnefc.frontends.onnx.operators.neural.recurrent_layer import Layer, run_layer
 from nnefc.frontends.onnx.operators.quantized.conversions import dynamically_quantized
 from nnefc.frontends.onnx.quantization import check_scale, dequantized
 from nnefc.frontends.onnx.registry import MICROSOFT, Floats, Strings, operator

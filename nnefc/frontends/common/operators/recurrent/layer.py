@@ -13,12 +13,12 @@ from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import of_rank, of_shape
 from nnefc.frontends.common.operators.axes import slice_in_dim
 from nnefc.frontends.common.operators.precision import accumulation_type
-from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError
-from nnefc.frontends.onnx.operators.neural.activation_functions import (
+from nnefc.frontends.common.operators.recurrent.activations import (
     Activation,
     number_of_parameters,
     recurrent_activation,
 )
+from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError
 from nnefc.ir import DType
 
 _DIRECTIONS: Final = {

@@ -1,0 +1,1 @@
+"""Recurrent layers: activations, cells, and the loop over time."""
