@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -196,7 +196,7 @@ class _Reader:
                 case _:
                     message = f"a node '{each.op}' is no part of exported programs"
                     raise NnefError.of("torch/unsupported", message, Place(_FILE))
-        return Graph(tuple(inputs), tuple(nodes), outputs)
+        return Graph(tuple(inputs), used_nodes(nodes, outputs), outputs)
 
     def _attribute(self, node: fx.Node, module: fx.GraphModule) -> None:
         """Note a body or a constant tensor of a graph module."""
@@ -249,6 +249,26 @@ def _path(node: fx.Node) -> str:
     path = next(reversed(stack.values()))[0] if stack else ""
     path = path.removeprefix("L['self'].")
     return "" if path.startswith(("_empty_nn_module", "L[")) else path
+
+
+def used_nodes(nodes: Sequence[Node], outputs: tuple[Argument, ...]) -> tuple[Node, ...]:
+    """The nodes that outputs depend on; operators have no other effects."""
+    wanted = set(names_in(outputs))
+    used: list[Node] = []
+    for node in reversed(nodes):
+        if node.name in wanted:
+            used.append(node)
+            wanted.update(names_in(tuple(node.arguments.values())))
+    return tuple(reversed(used))
+
+
+def names_in(argument: Argument) -> Iterator[str]:
+    """The names of the values in an argument."""
+    if isinstance(argument, Ref):
+        yield argument.name
+    elif isinstance(argument, tuple):
+        for each in argument:
+            yield from names_in(each)
 
 
 def target_name(target: Any) -> str:

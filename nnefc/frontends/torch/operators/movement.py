@@ -225,7 +225,9 @@ def constant_pad(make: OpBuilder, self: Operand, pad: Integers, value: Number = 
     padding = tuple((max(a, 0), max(b, 0)) for a, b in pairs)
     if not any(n for pair in padding for n in pair):
         return x
-    return make("pad", x, padding=padding, border="constant", value=value)
+    real = make.cast(x, DType.UINT8) if x.type.dtype is DType.BOOL else x
+    y = make("pad", real, padding=padding, border="constant", value=value)
+    return make.cast(y, x.type.dtype)
 
 
 # -- fills

@@ -1,0 +1,179 @@
+"""Upsampling, sampling at coordinates, and rearranged pixels."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+from nnefc.frontends.common.op_builder import OpBuilder
+from nnefc.frontends.common.operators.resampling import Resampling, resample
+from nnefc.frontends.common.values import Operand, OperatorError
+from nnefc.frontends.torch.registry import Floats, Integers, Number, operator
+
+_KINDS: Final = {
+    "nearest": ("nearest", "asymmetric", "floor"),
+    "_nearest_exact": ("nearest", "half_pixel", "round_prefer_ceil"),
+    "linear": ("linear", "", ""),
+    "bicubic": ("cubic", "", ""),
+}
+"""Interpolator, coordinates and rounding of the index by the kind of upsampling."""
+
+
+def _upsampled(
+    make: OpBuilder,
+    kind: str,
+    x: Operand,
+    sizes: Integers | None,
+    factors: Floats | None,
+    *,
+    align_corners: bool = False,
+    antialias: bool = False,
+) -> Any:
+    """x [n, c, ..] with `sizes`, or scaled by `factors`, which then decide the coordinates."""
+    mode, coordinates, rounding = _KINDS[kind]
+    extents = x.type.dims[2:]
+    if sizes is None:
+        if factors is None:
+            raise OperatorError("torch/arguments", "sizes or factors are needed")
+        sizes = tuple(int(n * f) for n, f in zip(extents, factors, strict=True))
+    if not coordinates:
+        coordinates = "align_corners" if align_corners else "half_pixel"
+    scales = () if factors is None or align_corners else (1.0, 1.0, *factors)
+    how = Resampling(
+        (*x.type.dims[:2], *sizes),
+        scales,
+        mode,
+        coordinates,
+        rounding or "round_prefer_floor",
+        antialias=antialias,
+    )
+    return resample(make, x, how)
+
+
+def _given(*scales: Number) -> Floats | None:
+    """The factors of all dimensions; None if some are missing."""
+    known = tuple(float(each) for each in scales if each is not None)
+    return known if len(known) == len(scales) else None
+
+
+def _register(kind: str, name: str) -> None:
+    """Register the overloads of an upsampling to the nearest item."""
+
+    def by_list(
+        make: OpBuilder, input: Operand, output_size: Number, scale_factors: Floats | None
+    ) -> Any:
+        return _upsampled(make, kind, input, output_size, scale_factors)
+
+    def by_numbers(
+        make: OpBuilder,
+        self: Operand,
+        output_size: Integers,
+        scales: Number = None,
+        scales_d: Number = None,
+        scales_h: Number = None,
+        scales_w: Number = None,
+    ) -> Any:
+        listed = (scales_d, scales_h, scales_w)[-len(output_size) :]
+        factors = _given(scales) if len(output_size) == 1 else _given(*listed)
+        return _upsampled(make, kind, self, output_size, factors)
+
+    operator(f"aten.{name}.vec")(by_list)
+    operator(f"aten.{name}.default")(by_numbers)
+
+
+for _rank in (1, 2, 3):
+    _register("nearest", f"upsample_nearest{_rank}d")
+    _register("_nearest_exact", f"_upsample_nearest_exact{_rank}d")
+
+
+def _register_linear(kind: str, name: str, *, antialias: bool = False) -> None:
+    """Register the overloads of an interpolation."""
+
+    def by_list(
+        make: OpBuilder,
+        input: Operand,
+        output_size: Number,
+        align_corners: bool,
+        scale_factors: Floats | None,
+    ) -> Any:
+        flags = {"align_corners": align_corners, "antialias": antialias}
+        return _upsampled(make, kind, input, output_size, scale_factors, **flags)
+
+    def by_numbers(
+        make: OpBuilder,
+        self: Operand,
+        output_size: Integers,
+        align_corners: bool,
+        scales: Number = None,
+        scales_d: Number = None,
+        scales_h: Number = None,
+        scales_w: Number = None,
+    ) -> Any:
+        listed = (scales_d, scales_h, scales_w)[-len(output_size) :]
+        factors = _given(scales) if len(output_size) == 1 else _given(*listed)
+        flags = {"align_corners": align_corners, "antialias": antialias}
+        return _upsampled(make, kind, self, output_size, factors, **flags)
+
+    operator(f"aten.{name}.vec")(by_list)
+    operator(f"aten.{name}.default")(by_numbers)
+
+
+_register_linear("linear", "upsample_linear1d")
+_register_linear("linear", "upsample_bilinear2d")
+_register_linear("linear", "upsample_trilinear3d")
+_register_linear("bicubic", "upsample_bicubic2d")
+_register_linear("linear", "_upsample_bilinear2d_aa", antialias=True)
+_register_linear("bicubic", "_upsample_bicubic2d_aa", antialias=True)
+
+_MODES: Final = ("bilinear", "nearest", "bicubic")
+_BORDERS: Final = ("zeros", "border", "reflection")
+
+
+@operator(
+    "aten.grid_sampler.default", "aten.grid_sampler_2d.default", "aten.grid_sampler_3d.default"
+)
+def grid_sampler(
+    make: OpBuilder,
+    input: Operand,
+    grid: Operand,
+    interpolation_mode: int,
+    padding_mode: int,
+    align_corners: bool,
+) -> Any:
+    """The input at coordinates from -1 to 1, the last dimension first."""
+    return make(
+        "grid_sample",
+        input,
+        grid,
+        mode=_MODES[interpolation_mode],
+        padding_mode=_BORDERS[padding_mode],
+        align_corners=align_corners,
+    )
+
+
+@operator("aten.pixel_shuffle.default")
+def pixel_shuffle(make: OpBuilder, self: Operand, upscale_factor: int) -> Any:
+    """[.., c f f, h, w] to [.., c, h f, w f]."""
+    *batch, channels, height, width = self.type.dims
+    f, n = upscale_factor, len(batch)
+    x = make.reshape(self, (*batch, channels // (f * f), f, f, height, width))
+    x = make.transpose(x, (*range(n), n, n + 3, n + 1, n + 4, n + 2))
+    return make.reshape(x, (*batch, channels // (f * f), height * f, width * f))
+
+
+@operator("aten.pixel_unshuffle.default")
+def pixel_unshuffle(make: OpBuilder, self: Operand, downscale_factor: int) -> Any:
+    """[.., c, h f, w f] to [.., c f f, h, w]."""
+    *batch, channels, height, width = self.type.dims
+    f, n = downscale_factor, len(batch)
+    x = make.reshape(self, (*batch, channels, height // f, f, width // f, f))
+    x = make.transpose(x, (*range(n), n, n + 2, n + 4, n + 1, n + 3))
+    return make.reshape(x, (*batch, channels * f * f, height // f, width // f))
+
+
+@operator("aten.channel_shuffle.default", "aten.native_channel_shuffle.default")
+def channel_shuffle(make: OpBuilder, self: Operand, groups: int) -> Any:
+    batch, channels, *rest = self.type.dims
+    plane = math.prod(rest)
+    x = make.reshape(self, (batch, groups, channels // groups, plane))
+    return make.reshape(make.transpose(x, (0, 2, 1, 3)), self.type.dims)
