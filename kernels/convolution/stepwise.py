@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 from nnefc.kernels.family import KernelFunction, family
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.vector.conversion import convert
-from nnefc.kernels.vector.item_types import BITS, ITEMSIZE, UNSIGNED, limits
+from nnefc.kernels.vector.item_types import ITEMSIZE, UNSIGNED, limits
 from nnefc.kernels.vector.lane_builder import lanes_of
 from nnefc.kernels.vector.lanes import Lanes, clamp, constant
 from nnefc.kernels.vector.llvm_types import I64
@@ -26,19 +26,21 @@ from nnefc.kernels.vector.vector_kernel import VectorKernel, address, load_word
 
 STEPWISE = Layout(
     "x:ref w:ref start:ref y:ref maps taps outputs blocks width pixels x_batch x_map x_row "
-    "x_column start_pixel units unit_block offsets:table"
+    "x_column w_block w_step start_pixel units unit_block offsets:table"
 )
 """Parameters of `stepwise.sums`.
 
 x: items [batch, maps, ...] with `x_batch` and `x_map` bytes between batch items and maps; `x_row`,
 `x_column`: bytes between two pixels of the result; `offsets`: bytes of each of the `taps`.
-w: [maps, taps, outputs]; start: int32 [outputs], sums to begin with, `start_pixel` items between
-pixels, 0 if they share them; y: [batch, pixels, outputs], with rows of `width` pixels.  A unit is
-`PIXELS` pixels of one of the `blocks` of outputs of a batch item; a tile has `unit_block` units.
+w: [maps, taps, outputs], or a panel [maps, taps] of each block: `w_block` bytes between blocks of
+outputs, `w_step` bytes between taps.  start: int32 [outputs], sums to begin with, `start_pixel`
+items between pixels, 0 if they share them.  y: [batch, pixels, outputs], with rows of `width`
+pixels.  A unit is some pixels of one of the `blocks` of outputs of a batch item; a tile has
+`unit_block` units.
 """
 
 PIXELS: Final = 4
-"""Pixels that share a vector of weights."""
+"""Most pixels of a unit, which share a vector of weights."""
 
 
 def block_outputs() -> int:
@@ -57,15 +59,16 @@ class Rounding(NamedTuple):
     wraps: bool
     by_map: bool
     """Whether sums are saturated after every map, not at the end only."""
+    products_fit: bool
+    """Whether products are known to fit the type after they are rounded."""
 
     def product(self, x: Lanes) -> Lanes:
         """A product in the format of the result."""
         if self.position:
             half = 1 << self.position >> 1 if self.to_nearest else 0
-            moved = x + half
-            below = (moved >> (BITS[x.dtype] - 1)) & ((1 << self.position) - 1)
-            x = (moved + below) >> self.position
-        return x if self.wraps else self.saturated(x)
+            divisor = constant(x.v, x.dtype, 1 << self.position)
+            x = x.same(x.v.builder.sdiv((x + half).value, divisor.value))
+        return x if self.wraps or self.products_fit else self.saturated(x)
 
     def saturated(self, x: Lanes) -> Lanes:
         """Within the range of the result; sums that wrap keep all bits until they are stored."""
@@ -74,15 +77,12 @@ class Rounding(NamedTuple):
 
 
 @family()
-def sums(
-    item: str, position: int, to_nearest: bool, wraps: bool, by_map: bool, total: str
-) -> KernelFunction:
-    """`item`, `total`: the types of x and y, and of sums."""
-    rounding = Rounding(item, position, to_nearest, wraps, by_map)
+def sums(rounding: Rounding, total: str, pixels: int) -> KernelFunction:
+    """`total`: the type of sums; `pixels`: those of a unit."""
     lanes = block_outputs()
 
     def emit(builder: Any, bases: Any, params: Any, first: Any, last: Any) -> None:
-        _Tiles(Vector(builder, total, lanes), rounding, params, bases).emit(first, last)
+        _Tiles(Vector(builder, total, lanes), rounding, pixels, params, bases).emit(first, last)
 
     return VectorKernel(emit)
 
@@ -90,9 +90,10 @@ def sums(
 class _Tiles:
     """Emits the loops over units."""
 
-    def __init__(self, v: Vector, rounding: Rounding, params: Any, bases: Any) -> None:
+    def __init__(self, v: Vector, rounding: Rounding, pixels: int, params: Any, bases: Any) -> None:
         b = v.builder
         self._v = v
+        self._pixels = pixels
         self._rounding = rounding
         at = dict(zip(STEPWISE.names, STEPWISE.offsets, strict=True))
         references = ("x", "w", "start", "y")
@@ -111,15 +112,15 @@ class _Tiles:
         v, b, w = self._v, self._v.builder, self._words
         end = b.mul(last, w["unit_block"])
         end = b.select(b.icmp_signed("<", end, w["units"]), end, w["units"])
-        groups = b.sdiv(b.add(w["pixels"], I64(PIXELS - 1)), I64(PIXELS))
+        groups = b.sdiv(b.add(w["pixels"], I64(self._pixels - 1)), I64(self._pixels))
         with v.loop(b.mul(first, w["unit_block"]), end, 1) as unit:
             row = b.sdiv(unit.index, groups)
-            pixel = b.mul(b.sub(unit.index, b.mul(row, groups)), I64(PIXELS))
+            pixel = b.mul(b.sub(unit.index, b.mul(row, groups)), I64(self._pixels))
             sample = b.sdiv(row, w["blocks"])
             self._unit(sample, b.sub(row, b.mul(sample, w["blocks"])), pixel)
 
     def _unit(self, sample: Any, block: Any, pixel: Any) -> None:
-        """`PIXELS` pixels of a block; behind the last one, that is computed again."""
+        """Some pixels of a block; behind the last one, that is computed again."""
         v, b, w = self._v, self._v.builder, self._words
         done = b.mul(block, I64(v.lanes))
         mask = v.mask(b.sub(w["outputs"], done))
@@ -128,7 +129,7 @@ class _Tiles:
         pixels: list[Any] = []
         inputs: list[Any] = []
         starts: list[Lanes] = []
-        for i in range(PIXELS):
+        for i in range(self._pixels):
             number = b.add(pixel, I64(i))
             number = b.select(b.icmp_signed("<", number, final), number, final)
             row = b.sdiv(number, w["width"])
@@ -137,24 +138,25 @@ class _Tiles:
             start = b.add(b.mul(number, w["start_pixel"]), done)
             pixels.append(number)
             inputs.append(v.at(x, place))
-            starts.append(self._row("start", "int32", start, mask))
-        for number, total in zip(pixels, self._sums(inputs, starts, done, mask), strict=True):
+            at = b.mul(start, I64(ITEMSIZE["int32"]))
+            starts.append(self._row(self._pointers["start"], "int32", at, mask))
+        panel = v.at(self._pointers["w"], b.mul(block, w["w_block"]))
+        for number, total in zip(pixels, self._sums(inputs, starts, panel, mask), strict=True):
             row = b.add(b.mul(sample, w["pixels"]), number)
             at = b.add(b.mul(row, w["outputs"]), done)
             item = self._rounding.item
             target = v.at(self._pointers["y"], b.mul(at, I64(ITEMSIZE[item])))
             convert(total, item).store(target, mask=mask)
 
-    def _row(self, name: str, item: str, at: Any, mask: Lanes) -> Lanes:
-        """Items of a block from number `at` on, in the type of the sums."""
+    def _row(self, pointer: Any, item: str, offset: Any, mask: Lanes) -> Lanes:
+        """Items of a block, `offset` bytes behind a pointer, in the type of the sums."""
         v = self._v
-        offset = v.builder.mul(at, I64(ITEMSIZE[item]))
-        return convert(v.of(item).load(self._pointers[name], offset, mask), v.dtype)
+        return convert(v.of(item).load(pointer, offset, mask), v.dtype)
 
     def _sums(
-        self, inputs: Sequence[Any], starts: Sequence[Lanes], done: Any, mask: Lanes
+        self, inputs: Sequence[Any], starts: Sequence[Lanes], panel: Any, mask: Lanes
     ) -> list[Lanes]:
-        """The sums of a block of outputs from number `done` on, for pixels at `inputs`."""
+        """The sums of a block of outputs with weights at `panel`, for pixels at `inputs`."""
         v, b, w, rounding = self._v, self._v.builder, self._words, self._rounding
         with v.loop(0, w["maps"], 1, starts) as maps:
             plane = b.mul(maps.index, w["x_map"])
@@ -162,8 +164,7 @@ class _Tiles:
                 offset = v.of("int64").load_item(self._offsets, b.mul(taps.index, I64(8)))
                 place = b.add(plane, offset)
                 step = b.add(b.mul(maps.index, w["taps"]), taps.index)
-                weight_at = b.add(b.mul(step, w["outputs"]), done)
-                weight = self._row("w", rounding.item, weight_at, mask)
+                weight = self._row(panel, rounding.item, b.mul(step, w["w_step"]), mask)
                 taps.next = [
                     total + rounding.product(self._item(x, place) * weight)
                     for total, x in zip(taps.values, inputs, strict=True)

@@ -74,6 +74,7 @@ def expected_item(
     padding=extra,
     wraps=st.booleans(),
     nearest=st.booleans(),
+    most=st.sampled_from([255, 256, 1 << 15]),
     seed=st.integers(0, 99),
 )
 def test_convolution(
@@ -84,8 +85,10 @@ def test_convolution(
     padding: int,
     wraps: bool,
     nearest: bool,
+    most: int,
     seed: int,
 ) -> None:
+    """`most`: bound of weights; products with 255 fit Q7.8 after they are rounded."""
     maps, height, width, rows, columns, outputs = sizes
     kernel = [(k - 1) * (dilation + 1) + 1 for k in (rows, columns)]
     shape = [n + 2 * padding - k + 1 for n, k in zip((height, width), kernel, strict=True)]
@@ -98,6 +101,10 @@ def test_convolution(
         made = context.create_tensor(shape[::-1], *FORMATS[dtype])
         array = random.integers(limits.min, int(limits.max) + 1, shape).astype(dtype)
         array = np.where(random.integers(0, 2, shape) == 1, array, array % 7).astype(dtype)
+        if len(shape) == 4:
+            array = np.clip(array, -min(most, -limits.min), min(most, limits.max))
+        elif len(shape) == 3:
+            array[0, 0, 0] = limits.min
         made.copy_from(array)
         return made, array
 
