@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from nnefc.ir import DType, Op, TensorType, Value
-from nnefc.ops.core import blocked_rules, check
+from nnefc.ops.core import blocked_rules, check, permute_rules
 from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.spec import Interpreter, OpSpec, internal
 from nnefc.ops.core.traits import POOLING, REDUCTION, Traits
@@ -65,7 +65,7 @@ SPECS: tuple[OpSpec, ...] = tuple(
         (BOX, SUM_REDUCE),
         (
             POOLING._replace(sign=None),
-            REDUCTION._replace(blocked=blocked_rules.whole_planes),
+            REDUCTION._replace(blocked=blocked_rules.whole_planes, permuted=permute_rules.axes),
         ),
     )
 )
