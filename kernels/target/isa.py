@@ -89,6 +89,9 @@ class Isa(NamedTuple):
     float16_fma: str = ""
     """Intrinsic for multiply-adds of vectors of float16, twice as many per instruction as of
     float32, or empty.  It is an optional extension, which `host` and `variants` set."""
+    bfloat16_squares: str = ""
+    """Intrinsic that multiplies two rows of four bfloat16 with two columns and adds the products to
+    2 x 2 sums of float32, or empty.  All processors of the row with `bfloat16_dot` have it."""
     pair_sums: str = ""
     """Intrinsic that adds neighbouring float16 of two vectors, or empty."""
     matrix_dot: str = ""
@@ -201,6 +204,7 @@ AARCH64 = Isa(
     byte_shuffle="llvm.aarch64.neon.tbl4.v16i8",
     short_shuffle="llvm.aarch64.neon.tbl2.v16i8",
     codes="int8",
+    bfloat16_squares="llvm.aarch64.neon.bfmmla",
     pair_sums="llvm.aarch64.neon.faddp.v8f16",
 )
 """NEON."""

@@ -25,6 +25,7 @@ from nnefc.kernels.tile.blocked_tile import (
     TileArguments,
     tile_pixels,
 )
+from nnefc.kernels.tile.dot_squares import add_squares, exchanged, two_rows
 from nnefc.kernels.tile.next_weights import prefetch_next, prefetch_own
 from nnefc.kernels.tile.offset_table import table_offset
 from nnefc.kernels.tile.real_form import RealForm, finished
@@ -35,6 +36,7 @@ from nnefc.kernels.vector.dot_halves import (
     WORD_HALVES,
     ChainDot,
     Half,
+    HalfDot,
     HalfProducts,
     half_dot,
 )
@@ -170,11 +172,12 @@ class _HalfTile:
     def _products(self, first: Any, end: Any, before: Sequence[Lanes]) -> list[Lanes]:
         """The sums or chains `before`, with the products of some entries added."""
         v, given, dot = self.v, self.given, self.dot
-        words_of = v.of("int32")
+        paired = self.height > 1 and self.words % 2 == 0
+        squares = dot.squares if paired and isinstance(dot, HalfDot) else ""
         x, taps, filter_ = map(v.pointer, (given.x, given.taps, given.filter))
         base = [v.at(x, table_offset(v, self.x_pixels, i)) for i in range(self.height)]
         row = self.vectors * v.nbytes
-        with v.loop(first, end, 1, before) as turn:
+        with v.loop(first, end, 1, exchanged(before, self.vectors) if squares else before) as turn:
             sums = list(turn.values)
             tap = v.at(taps, self.builder.mul(turn.index, v.word(TAP_BYTES)))
             offset, number = table_offset(v, tap, 0), table_offset(v, tap, 1)
@@ -182,16 +185,41 @@ class _HalfTile:
             sources = [v.at(pointer, offset) for pointer in base]
             prefetch_own(v, at, self.words * row, self.number)
             prefetch_next(v, at, given.depth, self.words * row, self.number, self.tiles)
-            for c in range(self.words):
-                places = [c * row + v.nbytes * j for j in range(self.vectors)]
-                weights = [[words_of.load(at, place)] for place in places]
-                for i, source in enumerate(sources):
-                    items = dot.codes(words_of.load_splat(source, WORD_BYTES * c))
-                    for j in range(self.vectors):
-                        k = i * self.vectors + j
-                        sums[k] = dot.add(sums[k], items, weights[j])
-            turn.next = sums
-        return list(turn.values)
+            if squares:
+                turn.next = self._squares(squares, sums, sources, at)
+            else:
+                turn.next = self._words(sums, sources, at)
+        return exchanged(turn.values, self.vectors) if squares else list(turn.values)
+
+    def _words(self, sums: list[Lanes], sources: Sequence[Any], at: Any) -> list[Lanes]:
+        """Add the products of an entry, word by word."""
+        words_of, row = self.v.of("int32"), self.vectors * self.v.nbytes
+        for c in range(self.words):
+            places = [c * row + self.v.nbytes * j for j in range(self.vectors)]
+            weights = [[words_of.load(at, place)] for place in places]
+            for i, source in enumerate(sources):
+                items = self.dot.codes(words_of.load_splat(source, WORD_BYTES * c))
+                for j in range(self.vectors):
+                    k = i * self.vectors + j
+                    sums[k] = self.dot.add(sums[k], items, weights[j])
+        return sums
+
+    def _squares(
+        self, name: str, sums: Sequence[Lanes], sources: Sequence[Any], at: Any
+    ) -> list[Lanes]:
+        """Add the products of an entry to sums of `exchanged`, by two words of two pixels."""
+        v, words_of = self.v, self.v.of("int32")
+        row, together = self.vectors * v.nbytes, self.height & -2
+        for c in range(0, self.words, 2):
+            places = [v.at(source, WORD_BYTES * c) for source in sources]
+            pairs = (two_rows(words_of, places[i : i + 2]) for i in range(0, together, 2))
+            last = [
+                words_of.load_item(x, WORD_BYTES * k) for x in places[together:] for k in (0, 1)
+            ]
+            weights = [c * row + v.nbytes * j for j in range(self.vectors)]
+            words = [(words_of.load(at, n), words_of.load(at, n + row)) for n in weights]
+            sums = add_squares(words_of, name, sums, pairs, last, words, self.dot)
+        return list(sums)
 
     def _places(self, tensor: Any, pixels: Any, plane: Any) -> Iterator[Any]:
         """Pointers to the vectors of the tile in a blocked tensor."""

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from nnefc.kernels.codegen.llvm_ir import ir
-from nnefc.kernels.tile.dot_squares import add_squares, exchanged
+from nnefc.kernels.tile.dot_squares import add_squares, exchanged, two_rows
 from nnefc.kernels.tile.register_tile import TileEmitter, each_size
 from nnefc.kernels.vector.dot_halves import CHAIN, ChainDot
 from nnefc.kernels.vector.dot_words import WordDot
@@ -114,19 +113,12 @@ class _WordTile(TileEmitter):
         """Add the products of two columns of words of A and two rows of words of B."""
         v = self.v
         below = v.at(at_b, self.plane)
-        pairs = (self._two_rows(rows[i : i + 2]) for i in range(0, self.height - 1, 2))
+        pairs = (two_rows(v, rows[i : i + 2]) for i in range(0, self.height - 1, 2))
         single = rows[self.height & -2 :]
         last = [self._word(v.at(row, v.itemsize * k)) for row in single for k in range(2)]
         places = [v.nbytes * j for j in range(self.width)]
         words = [(v.load(at_b, place), v.load(below, place)) for place in places]
         return add_squares(v, name, values, pairs, last, words, self.dot)
-
-    def _two_rows(self, rows):
-        """Two words of each of two rows, in a vector."""
-        half = ir.VectorType(I32, 2)
-        halves = [self.v.builder.load(row, typ=half, align=1) for row in rows]
-        order = ir.Constant(ir.VectorType(I32, 4), [*range(4)])
-        return self.v.value(self.v.builder.shuffle_vector(*halves, order))
 
     def _step(self, values, at_a, offsets, at_b):
         """Add the products of a column of words of A and a row of words of B."""

@@ -53,6 +53,9 @@ class HalfDot:
     """One instruction that adds two products; a `dot_words.WordDot`."""
 
     name: str
+    squares: str = ""
+    """`Isa.bfloat16_squares`: `kernels.tile.dot_squares` uses it for pairs of rows, with the same
+    bits."""
     sums: str = "float32"
     weights: str = "bfloat16"
     planes: int = 1
@@ -125,7 +128,9 @@ def half_dot(item: Half) -> HalfProducts:
     isa = host()
     name = isa.float16_fma if item == "float16" else isa.bfloat16_dot
     assert name, f"no kernel multiplies {item} here"
-    return ChainDot(name, isa.pair_sums) if item == "float16" else HalfDot(name)
+    return (
+        ChainDot(name, isa.pair_sums) if item == "float16" else HalfDot(name, isa.bfloat16_squares)
+    )
 
 
 def _float16(x: Lanes) -> Any:
