@@ -316,6 +316,29 @@ class Graph(Reference):
         _, model = self._current()
         return model.emit_openvx(folder, name=name, target=target, fixed_point_position=8)
 
+    def export_nnef(self, path: FilePath, *, overwrite: bool = False) -> None:
+        """Write the layers as an NNEF 1.0.2 document with a quantization file, `graph.quant`.
+
+        Inputs are the tensors with memory that layers read, results those that layers write; their
+        dims are reversed.  Q7.8 is a linear quantization with the scale 1/256, U8 and S8 have the
+        scale 1.  Nodes of imported kernels become their operations.
+
+        Args:
+            path: A name that ends in .tar, .tgz or .tar.gz; a folder if it has no suffix.
+            overwrite: Replace an existing file; a folder that is not empty is never replaced.
+
+        Raises:
+            NnefError: With every violated rule, as `verify`; `openvx/export` with every layer that
+                NNEF 1.0.2 cannot say, and why; or if the container cannot be written.
+        """
+        from nnefc.openvx.export_nnef import document_of_layers
+
+        if not self._layers:
+            raise NnefError.of("openvx/empty", "the graph has no nodes")
+        with self._lock:
+            document = document_of_layers(self._layers, self._shared.limits)
+        document.write(path, overwrite=overwrite)
+
     def _current(self) -> tuple[Network, Model]:
         """The compiled network; verifies the graph first if it, or weights, have changed."""
         with self._lock:

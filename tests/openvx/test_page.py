@@ -28,6 +28,6 @@ def test_the_examples_run(
         exec(compile(example, PAGE.name, "exec"), scope)
         lines = capsys.readouterr().out.splitlines()
         assert lines == ["".join(each) for each in printed(example)]
-    assert len(examples) == 3
+    assert len(examples) == 4
     assert Path("digits", "digits_openvx.c").exists()
     assert Path("layers", "layers_openvx.c").exists()

@@ -14,8 +14,9 @@ from nnefc.frontends.openvx.enumerations import DTYPES
 from nnefc.frontends.openvx.layers import Layer
 from nnefc.frontends.openvx.networks import Networks
 from nnefc.frontends.openvx.node_order import place
+from nnefc.frontends.openvx.reals_of_codes import dequantized, quantized
 from nnefc.frontends.openvx.regions import Region, best_cut, whole
-from nnefc.frontends.openvx.tensors import Layout, TensorInfo
+from nnefc.frontends.openvx.tensors import Format, Layout, TensorInfo
 from nnefc.frontends.openvx.values import Call
 from nnefc.frontends.openvx.verify import Verified
 from nnefc.ir import Graph, Location
@@ -32,11 +33,20 @@ class Network(NamedTuple):
 
 
 def build_graph(
-    verified: Verified, arithmetic: Arithmetic, limits: Limits, diagnostics: Diagnostics
+    verified: Verified,
+    arithmetic: Arithmetic,
+    limits: Limits,
+    diagnostics: Diagnostics,
+    *,
+    on_reals: bool = False,
 ) -> Network:
-    """The graph; raises NnefError with what its layers report."""
+    """The graph; raises NnefError with what its layers report.
+
+    `on_reals`: layers are functions of the reals of their codes, and results are rounded to codes.
+    """
     graph = Graph("graph")
-    roots = _Roots(verified, OpBuilder(graph, Budget(limits, 64 * len(verified.layers))))
+    make = OpBuilder(graph, Budget(limits, 64 * len(verified.layers)))
+    roots = _Roots(verified, make, on_reals=on_reals)
     for layer in verified.layers:
         try:
             roots.build(layer, arithmetic)
@@ -47,16 +57,16 @@ def build_graph(
     written = [each.root for layer in verified.layers for each in layer.writes.values()]
     outputs = [root for root in dict.fromkeys(written) if not root.is_virtual]
     for root in outputs:
-        value = roots.read(root, whole(roots.dims(root)))
-        add_output(graph, roots.make.value(value), root.name)
+        add_output(graph, make.value(roots.result(root)), root.name)
     return Network(graph, list(roots.inputs), outputs)
 
 
 class _Roots:
     """The present values of root tensors: pieces that layers wrote, in front of an input."""
 
-    def __init__(self, verified: Verified, make: OpBuilder) -> None:
+    def __init__(self, verified: Verified, make: OpBuilder, *, on_reals: bool) -> None:
         self._verified = verified
+        self._on_reals = on_reals
         self.make = make
         self._networks = Networks(make)
         self._pieces: dict[TensorInfo, list[tuple[Region, Operand]]] = {}
@@ -78,7 +88,20 @@ class _Roots:
             else:
                 results = [arithmetic[layer.kind](Call(self.make, layer, operands, described))]
         for tensor, result in zip(layer.writes.values(), results, strict=True):
-            self._pieces.setdefault(tensor.root, []).append((region(tensor), result))
+            piece = self._rounded(result, layouts[tensor].format)
+            self._pieces.setdefault(tensor.root, []).append((region(tensor), piece))
+
+    def _rounded(self, result: Operand, format: Format) -> Operand:
+        """A result, which is rounded to codes if layers compute reals."""
+        if not self._on_reals:
+            return result
+        return dequantized(self.make, quantized(self.make, result, format), format)
+
+    def result(self, root: TensorInfo) -> Operand:
+        """The items of a written root at last."""
+        items = self.read(root, whole(self.dims(root)))
+        assert root.format is not None
+        return quantized(self.make, items, root.format) if self._on_reals else items
 
     def read(self, root: TensorInfo, region: Region) -> Operand:
         """The items of a region of a root."""
@@ -98,7 +121,9 @@ class _Roots:
             assert root.dims is not None
             assert root.format is not None
             type_ = Layout(root.dims, root.format).array_type
-            self.inputs[root] = self.make.graph.add_input(type_, root.name)
+            items = self.make.graph.add_input(type_, root.name)
+            is_real = self._on_reals
+            self.inputs[root] = dequantized(self.make, items, root.format) if is_real else items
         return self.inputs[root]
 
     def _sliced(self, value: Operand, region: Region, dims: tuple[int, ...]) -> Operand:

@@ -48,17 +48,17 @@ def softmax_axis(call: Call) -> int:
 
 def normalization(call: Call) -> Operand:
     """x / (1 + alpha / n sum(x^2))^beta, with zeros around; n is the number of items summed."""
+    window = normalization_window(call)
+    return by_reals(call, lambda x: call.make("local_response_normalization", x, **window))
+
+
+def normalization_window(call: Call) -> dict[str, Any]:
+    """The attributes of the formula."""
     size, rank = call.value("normalization_size"), len(call.output.dims)
     is_same_map = call.value("type") == NormalizationType.SAME_MAP
     spans = {rank - 1: size, rank - 2: size} if is_same_map else {rank - 3: size}
     window = tuple(spans.get(i, 1) for i in range(rank))
-    alpha, beta = call.real("alpha"), call.real("beta")
-    return by_reals(
-        call,
-        lambda x: call.make(
-            "local_response_normalization", x, size=window, alpha=alpha, beta=beta, bias=1.0
-        ),
-    )
+    return {"size": window, "alpha": call.real("alpha"), "beta": call.real("beta"), "bias": 1.0}
 
 
 def by_reals(call: Call, function: Callable[[Operand], Operand]) -> Operand:

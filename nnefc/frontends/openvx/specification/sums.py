@@ -11,7 +11,7 @@ import numpy as np
 from nnefc.frontends.common.values import Array, KnownTensor, Operand
 from nnefc.frontends.openvx.enumerations import DTYPES
 from nnefc.frontends.openvx.rules.fully_connected import core_rank
-from nnefc.frontends.openvx.tensors import FLOAT32
+from nnefc.frontends.openvx.tensors import FLOAT32, Format
 from nnefc.frontends.openvx.values import Call, batched, number, rounded, shaped, zero
 from nnefc.frontends.openvx.windows import convolution_skips, upscales
 from nnefc.ir import DType
@@ -48,10 +48,6 @@ def deconvolution(call: Call) -> Operand:
     The text does not turn the kernel, which a transposed convolution does: it is turned before.
     """
     x = batched(call, call.operands["inputs"], 4)
-    turned = KnownTensor(
-        np.ascontiguousarray(weights_of(call).array[:, :, ::-1, ::-1].swapaxes(0, 1)),
-        weights_of(call).dtype,
-    )
     paddings = [call.value(f"padding_{each}") for each in "yx"]
     extras = [call.value(f"a_{each}") for each in "yx"]
     window = {
@@ -59,18 +55,29 @@ def deconvolution(call: Call) -> Operand:
         "stride": upscales(call.layer.values, call.dims)[::-1],
         "output_shape": (x.type.dims[0], *call.output.dims[2::-1]),
     }
-    return summed(call, "deconv", x, turned, window)
+    return summed(call, "deconv", x, turned_weights(call), window)
+
+
+def turned_weights(call: Call) -> KnownTensor:
+    """The weights of a transposed convolution, [maps, outputs, height, width]."""
+    weights = weights_of(call)
+    turned = weights.array[:, :, ::-1, ::-1].swapaxes(0, 1)
+    return KnownTensor(np.ascontiguousarray(turned), weights.dtype)
 
 
 def fully_connected(call: Call) -> Operand:
     """A product of rows and a matrix."""
+    return summed(call, "matmul", *rows_and_matrix(call), {"transposeB": True})
+
+
+def rows_and_matrix(call: Call) -> tuple[Operand, KnownTensor]:
+    """The samples and the weights of a fully connected layer, with one row each."""
     weights = weights_of(call)
     dims = call.layouts["inputs"].dims
     core = core_rank(dims, call.layouts["weights"].dims, call.output.dims)
     depth = math.prod(dims[:core])
     x = call.make.reshape(call.operands["inputs"], (math.prod(dims[core:]), depth))
-    matrix = KnownTensor(weights.array.reshape(len(weights.array), depth), weights.dtype)
-    return summed(call, "matmul", x, matrix, {"transposeB": True})
+    return x, KnownTensor(weights.array.reshape(len(weights.array), depth), weights.dtype)
 
 
 def weights_of(call: Call) -> KnownTensor:
@@ -84,14 +91,16 @@ def summed(
     call: Call, name: str, x: Operand, weights: KnownTensor, window: Mapping[str, Any]
 ) -> Operand:
     """Sums of products by the operation `name`, with biases, in the format of the outputs."""
-    make, biases = call.make, _biases(call, name)
+    make, biases = call.make, biases_of(call, name)
     if call.format == FLOAT32:
         y = make(name, x, weights, **window)
         return shaped(call, y if biases is None else make("add", y, biases))
     position = call.format.position
     if biases is not None:
         biases = KnownTensor(biases.array.astype(np.int64) << position, DType.INT64)
-    is_wide = _largest(call, weights, biases, is_transposed=name == "deconv") > LARGEST_INT32
+    bias = None if biases is None else biases.array
+    axis = 1 if name == "deconv" else 0
+    is_wide = largest_sum(call.format, weights.array, bias, axis) > LARGEST_INT32
     zeros = zero(call.format), zero(call.format)
     sums = make(f"integer_{name}", x, weights, *zeros, wide=is_wide, **window)
     if biases is not None:
@@ -111,7 +120,7 @@ def _in_format(call: Call, sums: Operand) -> Operand:
     return rounded(call, units, wraps=call.wraps, to_even=call.rounds_to_even)
 
 
-def _biases(call: Call, name: str) -> KnownTensor | None:
+def biases_of(call: Call, name: str) -> KnownTensor | None:
     """Biases as they broadcast with [batch, outputs, height, width] or [batch, outputs]."""
     biases = call.operands.get("biases")
     if biases is None:
@@ -124,14 +133,14 @@ def _biases(call: Call, name: str) -> KnownTensor | None:
     return KnownTensor(array, biases.dtype)
 
 
-def _largest(
-    call: Call, weights: KnownTensor, biases: KnownTensor | None, *, is_transposed: bool
-) -> int:
-    """A bound of the absolute values of sums with biases."""
-    limits = np.iinfo(DTYPES[call.format.type].numpy)
+def largest_sum(format: Format, weights: Array, biases: Array | None, axis: int = 0) -> int:
+    """A bound of the absolute values of sums, with biases of the same position.
+
+    `axis`: that of the weights whose indices are outputs.
+    """
+    limits = np.iinfo(DTYPES[format.type].numpy)
     most = max(-int(limits.min), int(limits.max))
-    axis = 1 if is_transposed else 0
-    sizes = np.abs(weights.array.astype(np.int64))
+    sizes = np.abs(weights.astype(np.int64))
     rows = sizes.sum(axis=tuple(i for i in range(sizes.ndim) if i != axis))
-    bias = 0 if biases is None else int(np.abs(biases.array).max())
+    bias = 0 if biases is None else int(np.abs(biases.astype(np.int64)).max())
     return int(rows.max()) * most + bias
