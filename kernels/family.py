@@ -32,11 +32,18 @@ class Kernel(NamedTuple):
 
     family: str
     arguments: tuple[Hashable, ...] = ()
+    exact: bool = False
+    """Whether multiply-adds of float32 round once, also where no instruction does."""
+
+    @property
+    def variant(self) -> str:
+        """Text that tells the kernels of a family apart."""
+        return f"{self.arguments!r}{' exact' if self.exact else ''}"
 
     @property
     def symbol(self) -> str:
         """A C identifier for this kernel: its family and a digest of its arguments."""
-        digest = blake2b(repr(self.arguments).encode(), digest_size=8).hexdigest()
+        digest = blake2b(self.variant.encode(), digest_size=8).hexdigest()
         return f"nnefc_{self.family.replace('.', '_')}_{digest}"
 
     def function(self) -> KernelFunction:
@@ -57,7 +64,10 @@ class Kernel(NamedTuple):
         return self._others(_family_of(self).substitutes)
 
     def _others(self, named: NamedKernels | None) -> list[Kernel]:
-        return [] if named is None else [k for k in named(*self.arguments) if k != self]
+        others = (
+            () if named is None else (k._replace(exact=self.exact) for k in named(*self.arguments))
+        )
+        return [kernel for kernel in others if kernel != self]
 
 
 NamedKernels = Callable[..., Iterable[Kernel]]

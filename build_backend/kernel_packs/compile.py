@@ -19,7 +19,7 @@ from kernel_packs.usual import usual_kernels
 from nnefc.kernels.codegen.object_code import emit
 from nnefc.kernels.target.isa import BUILD, Isa, host, variants
 from nnefc.runtime.compile import support_code
-from nnefc.runtime.compile.compile_unit import CompileUnit, shipped_key_of, shipped_row_of
+from nnefc.runtime.compile.compile_unit import CompileUnit, row_for, shipped_key_of, shipped_row_of
 from nnefc.runtime.machine.resources import usable_cpus
 from nnefc.runtime.shipped.pack_file import pack
 from nnefc.support.progress import Progress
@@ -86,4 +86,4 @@ def compile_unit(unit: CompileUnit) -> bytes:
     """The object code for all processors that use the unit's key."""
     row = shipped_row_of(unit, host())
     assert row is not None
-    return emit(unit.function(), unit.symbol, row)
+    return emit(unit.function(), unit.symbol, row_for(unit, row))

@@ -36,7 +36,7 @@ def similar(kernel: Kernel) -> Iterator[Kernel]:
     """The kernels for other shapes."""
     find = _FAMILIES.get(kernel.family)
     if find is not None:
-        yield from find(*kernel.arguments)
+        yield from (each._replace(exact=kernel.exact) for each in find(*kernel.arguments))
 
 
 def covering() -> list[Tiles]:

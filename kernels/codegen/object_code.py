@@ -25,6 +25,7 @@ from typing import Any, Final
 
 import llvmlite.binding as llvm
 
+from nnefc.kernels.codegen.exact_multiply_add import answered, exact
 from nnefc.kernels.codegen.translate import Translation, numba_type, translate
 from nnefc.kernels.target.isa import NATIVE, Isa
 from nnefc.kernels.target.processor import llvm_target
@@ -215,7 +216,15 @@ _DEFINITION = re.compile(r"^(define .*?)(\s*\{)$", re.M)
 
 
 def _parse(text: str, isa: Isa, machine: Any) -> Any:
+    text = answered(text, once=isa.fma or isa.exact_fma)
+    if isa.exact_fma:
+        text = exact(text)
     # Otherwise LLVM turns loops into calls of memset and memcpy, which are undefined symbols here.
     module = llvm.parse_assembly(_DEFINITION.sub(r'\1 "no-builtins"\2', text))
     module.triple, module.data_layout = isa.triple, str(machine.target_data)
+    if isa.exact_fma:
+        builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(3))
+        passes = llvm.create_new_module_pass_manager()
+        passes.add_always_inliner_pass()
+        passes.run(module, builder)
     return module

@@ -47,6 +47,9 @@ class Isa(NamedTuple):
     """LLVM feature string, in addition to the features of the processor."""
     fma: bool = True
     """Whether a multiply-add is one instruction that rounds once."""
+    exact_fma: bool = False
+    """Whether multiply-adds of float32 round once without such an instruction; for kernels that are
+    `exact`."""
     float16: bool = True
     """Whether one instruction converts a vector of float16 to float32 or back."""
     halves: bool = False

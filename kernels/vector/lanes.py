@@ -22,6 +22,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from nnefc.kernels.codegen.exact_multiply_add import ROUNDS_ONCE
 from nnefc.kernels.codegen.llvm_ir import ir
 from nnefc.kernels.vector.expression_argument import Number
 from nnefc.kernels.vector.item_types import BITS, FLOATS, HALVES, ITEMSIZE, UNSIGNED
@@ -284,6 +285,13 @@ def fma(x: Lanes, y: Lanes | Number, z: Lanes | Number) -> Lanes:
     if not x.is_float:
         return x * y + z
     return _call("fmuladd", x, y, z)
+
+
+def rounds_once(v: LaneBuilder) -> Lanes:
+    """Whether `fma` of float32 rounds once, the same in all lanes; known when code is generated."""
+    answer = v.call(ROUNDS_ONCE, I1)
+    yes, no = constant(v, "bool", 1), constant(v, "bool", 0)
+    return yes.same(v.builder.select(answer, yes.value, no.value))
 
 
 def sqrt(x: Lanes) -> Lanes:

@@ -20,7 +20,7 @@ from typing import Final
 
 from nnefc.kernels.target import isa
 from nnefc.kernels.vector.conversion import convert
-from nnefc.kernels.vector.lanes import Lanes, absolute, fma, if_any, polynomial, select
+from nnefc.kernels.vector.lanes import Lanes, absolute, fma, if_any, polynomial, rounds_once, select
 from nnefc.kernels.vector.math_wide import (
     acos,
     acosh,
@@ -243,9 +243,9 @@ def _sine(x: Lanes, quadrant: int) -> Lanes:
 
 
 def _sine_of_any(x: Lanes, quadrant: int) -> Lanes:
-    if not isa.host().fma:
-        return sine(quadrant, x)
     large = ~(absolute(x) <= _SMALL_ANGLE)
+    if not isa.host().fma:
+        large |= ~rounds_once(x.v)
     return if_any(large, partial(sine, quadrant, x), partial(_sine, x, quadrant))
 
 

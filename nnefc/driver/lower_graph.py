@@ -96,6 +96,7 @@ def lower_prepared(
     `keep_sources`, `dynamic_shapes`: see `nnefc.lower.lower`.  `cache_bytes`: size of the largest
     cache; None: of this machine.
     """
+    from nnefc.driver.exact_kernels import needs_exact_kernels, use_exact_kernels
     from nnefc.driver.precision import half_kernels
     from nnefc.formats.files import release_pages
     from nnefc.ir.convolution_algorithm import parse_algorithms
@@ -124,6 +125,7 @@ def lower_prepared(
     )
     split = SplitBatch(Costs.of_machine(cache, shared_team(threads).threads))
     machine = for_machine(block, choose, DType(host().codes), halves)
+    is_exact = needs_exact_kernels(graph)
     phases = (*machine, *for_batch(split, choose))
     stages = run_pipeline(graph, phases, hook=hook, done=len(passes_of(DEFAULT)))
     del graph  # stages refer to the data they need
@@ -140,6 +142,8 @@ def lower_prepared(
         strict=config.is_strict,
         halves=halves.dtype if halves else None,
     )
+    if is_exact:
+        use_exact_kernels(program)
     release_pages()
     return program
 

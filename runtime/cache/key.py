@@ -91,7 +91,7 @@ class Key(NamedTuple):
 
 def key_of_kernel(kernel: Kernel, isa: Isa) -> Key | None:
     """The key of a kernel for `isa`; None if it cannot be cached."""
-    return key_of(kernel.family, repr(kernel.arguments), isa)
+    return key_of(kernel.family, kernel.variant, isa)
 
 
 def key_of_function(symbol: str, function: Callable[..., Any], isa: Isa) -> Key | None:

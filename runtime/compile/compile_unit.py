@@ -48,10 +48,16 @@ def key_of(unit: CompileUnit, isa: Isa) -> Key | None:
     return key_of_function(unit.symbol, unit.body, isa)
 
 
+def row_for(unit: CompileUnit, isa: Isa) -> Isa:
+    """`isa` as the code of a unit is compiled for it."""
+    is_exact = isinstance(unit, Kernel) and unit.exact and not isa.fma
+    return isa._replace(exact_fma=True) if is_exact else isa
+
+
 def shipped_key_of(unit: CompileUnit, isa: Isa) -> bytes | None:
     """The key of shipped object code for `isa`; None if it cannot be shipped."""
     if isinstance(unit, Kernel):
-        return shipped_key(unit.family, repr(unit.arguments), isa)
+        return shipped_key(unit.family, unit.variant, isa)
     name = function_name(unit.symbol, unit.body)
     return None if name is None else shipped_key(name, "", isa)
 

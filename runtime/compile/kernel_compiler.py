@@ -21,7 +21,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nnefc.kernels.family import Kernel
 from nnefc.runtime.cache import kernel_cache
-from nnefc.runtime.compile.compile_unit import CompileUnit, Function, key_of, unit_label
+from nnefc.runtime.compile.compile_unit import (
+    CompileUnit,
+    Function,
+    key_of,
+    row_for,
+    unit_label,
+)
 from nnefc.runtime.compile.executable_memory import ExecutableImage
 from nnefc.runtime.compile.wait_for_process import POLL_SECONDS, WaitForProcess, claim_entries
 from nnefc.runtime.shipped.shipped_kernels import load_shipped
@@ -294,7 +300,7 @@ def _compile(source: CompileUnit, isa: Isa, key: Key | None) -> bytes:
         with _import_errors():
             from nnefc.kernels.codegen.object_code import emit
         with no_collection():  # numba makes thousands of objects, and keeps most of them meanwhile
-            code = emit(source.function(), source.symbol, isa)
+            code = emit(source.function(), source.symbol, row_for(source, isa))
         if key:
             kernel_cache.store_kernel(key, code)
         return code

@@ -69,12 +69,12 @@ def _answer(request: bytes) -> tuple[bytes, bytes]:
     """(name of the cache entry, object code); empty after any error."""
     from nnefc.kernels.codegen.object_code import emit
     from nnefc.kernels.target.isa import host
-    from nnefc.runtime.compile.compile_unit import key_of
+    from nnefc.runtime.compile.compile_unit import key_of, row_for
 
     try:
         source = pickle.loads(request)
         key = key_of(source, host())
         name = key.name if key else ""
-        return name.encode(), emit(source.function(), source.symbol, host())
+        return name.encode(), emit(source.function(), source.symbol, row_for(source, host()))
     except Exception:  # the parent compiles it again and reports the error
         return b"", b""
