@@ -15,8 +15,10 @@ from typing import Any
 import pytest
 
 import nnefc
+from nnefc.kernels.family import Kernel
 from nnefc.kernels.target.isa import TABLE, Isa, host, variants
 from nnefc.runtime.cache import key as cache_key
+from nnefc.runtime.compile.compile_unit import key_of, row_for, shipped_key_of
 
 PACKAGE = Path(nnefc.__file__).parent
 
@@ -85,7 +87,10 @@ def test_kernels_outside_the_package_have_no_key() -> None:
 def test_names_depend_on_each_fact_of_the_instruction_set(field: str) -> None:
     isa = TABLE["x86-64-v2"]
     old: Any = getattr(isa, field)
-    other = {"fma": True, "float16": True, "halves": True, "tile": (9, 9)}
+    other = {
+        **dict.fromkeys(("fma", "exact_fma", "float16", "halves"), True),
+        "tile": (9, 9),
+    }
     new = other[field] if field in other else old + (old or "x")
     assert name_of(isa=isa._replace(**{field: new})) != name_of(isa=isa)
 
@@ -362,3 +367,13 @@ def test_nothing_is_shipped_for_rows_outside_the_table() -> None:
     assert shipped(isa=row._replace(name="other")) is None
     assert shipped("no.module.kernel") is None
     assert shipped(".function") is None
+
+
+def test_exact_kernels_have_names_of_their_own() -> None:
+    kernel = Kernel("elementwise.map.expression", (1,))
+    exact, isa = kernel._replace(exact=True), TABLE["x86-64-v2"]
+    assert exact.symbol != kernel.symbol
+    assert key_of(exact, isa) != key_of(kernel, isa)
+    assert shipped_key_of(exact, isa) != shipped_key_of(kernel, isa)
+    assert row_for(exact, isa).exact_fma and row_for(kernel, isa) == isa
+    assert row_for(exact, TABLE["x86-64-v3"]) == TABLE["x86-64-v3"]
