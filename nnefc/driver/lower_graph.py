@@ -17,8 +17,9 @@ from nnefc.support.memory_errors import memory_errors
 
 if TYPE_CHECKING:
     from nnefc.ir import Graph
+    from nnefc.passes.analysis.half_support import HalfKernels
     from nnefc.passes.cost.code_convolution import CodeRates
-    from nnefc.passes.pipeline import Hook
+    from nnefc.passes.pipeline import Hook, Phase
     from nnefc.program.program import Program
 
 
@@ -99,34 +100,14 @@ def lower_prepared(
     from nnefc.driver.exact_kernels import needs_exact_kernels, use_exact_kernels
     from nnefc.driver.precision import half_kernels
     from nnefc.formats.files import release_pages
-    from nnefc.ir.convolution_algorithm import parse_algorithms
-    from nnefc.ir.types import DType
-    from nnefc.kernels.target.isa import host
-    from nnefc.kernels.vector.lane_builder import lanes_of
     from nnefc.lower import lower
-    from nnefc.ops.tools.cost import parameter_bytes
-    from nnefc.passes.cost.batch import Costs
-    from nnefc.passes.cost.convolution import WARM_CACHE_RATIO
-    from nnefc.passes.machine.choose_convolution_algorithms import ChooseConvolutionAlgorithms
-    from nnefc.passes.machine.split_batch import SplitBatch
-    from nnefc.passes.pipeline import DEFAULT, for_batch, for_machine, passes_of, run_pipeline
+    from nnefc.passes.pipeline import DEFAULT, passes_of, run_pipeline
     from nnefc.runtime.machine.resources import largest_cache, usable_cpus
-    from nnefc.runtime.run.team import shared_team
 
-    threads, block, halves = config.threads, lanes_of("float32"), half_kernels(config)
+    threads, halves = config.threads, half_kernels(config)
     cache = largest_cache() if cache_bytes is None else cache_bytes
-    choose = ChooseConvolutionAlgorithms(
-        block,
-        strict=config.is_strict,
-        warm=WARM_CACHE_RATIO * parameter_bytes(graph) <= cache,
-        tuned=parse_algorithms(_algorithms(config)),
-        codes=_code_rates(),
-        halves=halves,
-    )
-    split = SplitBatch(Costs.of_machine(cache, shared_team(threads).threads))
-    machine = for_machine(block, choose, DType(host().codes), halves)
     is_exact = needs_exact_kernels(graph)
-    phases = (*machine, *for_batch(split, choose))
+    phases = _machine_phases(graph, config, cache, halves)
     stages = run_pipeline(graph, phases, hook=hook, done=len(passes_of(DEFAULT)))
     del graph  # stages refer to the data they need
     release_pages()
@@ -146,6 +127,36 @@ def lower_prepared(
         use_exact_kernels(program)
     release_pages()
     return program
+
+
+def _machine_phases(
+    graph: Graph, config: CompileConfig, cache: int, halves: HalfKernels | None
+) -> tuple[Phase, ...]:
+    """The phases for this machine, whose largest cache has `cache` bytes."""
+    from nnefc.ir.convolution_algorithm import parse_algorithms
+    from nnefc.ir.types import DType
+    from nnefc.kernels.target.isa import host
+    from nnefc.kernels.vector.lane_builder import lanes_of
+    from nnefc.ops.tools.cost import parameter_bytes
+    from nnefc.passes.cost.batch import Costs
+    from nnefc.passes.cost.convolution import WARM_CACHE_RATIO
+    from nnefc.passes.machine.choose_convolution_algorithms import ChooseConvolutionAlgorithms
+    from nnefc.passes.machine.split_batch import SplitBatch
+    from nnefc.passes.pipeline import for_batch, for_machine
+    from nnefc.runtime.run.team import shared_team
+
+    block = lanes_of("float32")
+    choose = ChooseConvolutionAlgorithms(
+        block,
+        strict=config.is_strict,
+        warm=WARM_CACHE_RATIO * parameter_bytes(graph) <= cache,
+        tuned=parse_algorithms(_algorithms(config)),
+        codes=_code_rates(),
+        halves=halves,
+    )
+    split = SplitBatch(Costs.of_machine(cache, shared_team(config.threads).threads))
+    machine = for_machine(block, choose, DType(host().codes), halves)
+    return (*machine, *for_batch(split, choose))
 
 
 def _code_rates() -> CodeRates:
