@@ -21,7 +21,9 @@ from typing import Any
 from nnefc.kernels.abi import BASE_LIBM
 from nnefc.kernels.family import Kernel, KernelFunction, family
 from nnefc.kernels.parameters import Layout
+from nnefc.kernels.product.exact_product import exact_panel_product
 from nnefc.kernels.product.online_softmax import divide_rows, exponentials
+from nnefc.kernels.target.isa import host
 from nnefc.kernels.tile.expression_epilogue import (
     APPLY_ARGUMENTS,
     Epilogue,
@@ -143,7 +145,7 @@ def rows(
 
 
 @cache
-def _panel_product() -> Any:
+def tiled_panel_product() -> Any:
     """Helper `multiply(m, parts, i_first, i_end, tile, a, ...)`: rows of A times a panel of B."""
     call_tile = procedure(TILE_ARGUMENTS)
 
@@ -167,11 +169,13 @@ def _panel_product() -> Any:
         zero,
         first_seen,
         depth_seen,
+        is_new,
     ):
         """Multiply the rows of parts `i_first` to `i_end` - 1 by one panel of n columns.
 
         Only the first `first_seen` + i + 1 columns of row i are needed, and only the first
-        `depth_seen` + i + 1 items (at least one) of row i of A are not zero.
+        `depth_seen` + i + 1 items (at least one) of row i of A are not zero.  `is_new`: whether the
+        last panel had other rows.
         """
         for k in range(0, depth, CHAIN):
             row = 0
@@ -226,7 +230,9 @@ def _attention_loops(item: str) -> Any:
     """
     size, lanes = ITEMSIZE[item], lanes_of(item)
     call_finish = procedure(APPLY_ARGUMENTS)
-    multiply, multiply_rows = _panel_product(), _rows_product(item)
+    multiply, multiply_rows = tiled_panel_product(), _rows_product(item)
+    if item == "float32" and not host().fma:
+        multiply = exact_panel_product(multiply, MAX_ROWS)
     power, divide = exponentials(item), divide_rows(item)
 
     @helper
@@ -282,7 +288,7 @@ def _attention_loops(item: str) -> Any:
                             k + start * depth * size,
                             (count + lanes - 1) // lanes * lanes * size,
                             *(scores + (start - key) * size, pitch, count, 1, zero),
-                            *(seen + key - start, depth),
+                            *(seen + key - start, depth, j == block),
                         )
                     if finish != 0:
                         column = before + key
@@ -303,7 +309,7 @@ def _attention_loops(item: str) -> Any:
                         multiply(
                             *(m, m_parts, i_first, i_end, tile, scores, pitch, size, some),
                             *(values, values_row, y + start * size, y_row),
-                            *(min(panel, width - start), fresh, zero, 0, seen),
+                            *(min(panel, width - start), fresh, zero, 0, seen, j == 0),
                         )
                 before += keys
             divide(rows, width, y, y_row, state, load_word(params + EMPTY))
