@@ -10,18 +10,12 @@ import numpy as np
 from nnefc.ir import DType, Graph, Op, TensorType, Value
 from nnefc.ops.core.spec import Emit
 from nnefc.ops.extended.integer_products import LARGEST_SUM, WIDE, is_wide
-from nnefc.ops.extended.sum_bounds import bound_of_convolution, bound_of_product
+from nnefc.ops.extended.sum_bounds import BOUNDS
 from nnefc.ops.tools.build import emitter
 from nnefc.passes.analysis.integer_support import CODES_16, float_reason
 from nnefc.passes.analysis.known_data import KnownValues, constant_op
 from nnefc.passes.analysis.parts_of_sums import depth_of, parts_of_product
 from nnefc.passes.op_queries import replace
-
-_SUMS = {
-    "integer_matmul": bound_of_product,
-    "integer_conv": bound_of_convolution,
-    "integer_deconv": bound_of_convolution,
-}
 
 
 @dataclass(frozen=True)
@@ -45,7 +39,7 @@ class NarrowSums:
     def run(self, graph: Graph) -> bool:
         known, changed = KnownValues(graph), False
         for op in list(graph.ops):
-            if op.name in _SUMS and is_wide(op):
+            if op.name in BOUNDS and is_wide(op):
                 changed |= _narrowed(graph, op, known)
         return changed
 
@@ -53,7 +47,7 @@ class NarrowSums:
 def _narrowed(graph: Graph, op: Op, known: KnownValues) -> bool:
     """Replace wide sums by narrow ones; returns whether they are."""
     emit = emitter(graph, op, op.location)
-    if _SUMS[op.name](op) <= LARGEST_SUM:
+    if BOUNDS[op.name](op) <= LARGEST_SUM:
         narrow = emit(op.name, *op.inputs, **{**op.attributes, WIDE: False})
         total = emit("cast", narrow, dtype=DType.INT64)
     elif op.name == "integer_matmul":

@@ -11,18 +11,13 @@ import numpy as np
 from nnefc.ir import DType, Graph, Op, TensorType, Value
 from nnefc.ops.core.arrays import Array
 from nnefc.ops.extended.integer_products import LARGEST_SUM, is_wide
-from nnefc.ops.extended.sum_bounds import bound_of_convolution, bound_of_product
+from nnefc.ops.extended.sum_bounds import BOUNDS
 from nnefc.ops.tools.build import emitter
 from nnefc.passes.analysis.integer_support import CODES_16
 from nnefc.passes.analysis.known_data import KnownValues, constant_op
 from nnefc.passes.analysis.parts_of_sums import parts_of_convolution, parts_of_product
 from nnefc.passes.op_queries import replace
 
-_BOUNDS: Final = {
-    "integer_matmul": bound_of_product,
-    "integer_conv": bound_of_convolution,
-    "integer_deconv": bound_of_convolution,
-}
 _BASE: Final = 256
 _LARGEST_DIGIT: Final = 128
 _SHALLOWEST: Final = 64
@@ -51,7 +46,7 @@ class SplitWeights:
     def run(self, graph: Graph) -> bool:
         known, changed = KnownValues(graph), False
         for op in list(graph.ops):
-            weights = _too_large(op, known) if op.name in _BOUNDS and is_wide(op) else None
+            weights = _too_large(op, known) if op.name in BOUNDS and is_wide(op) else None
             if weights is not None:
                 _split(graph, op, weights)
                 changed = True
@@ -68,7 +63,7 @@ def _too_large(op: Op, known: KnownValues) -> Array | None:
         return None
     if np.abs(items.astype(np.int32)).max() <= _LARGEST_DIGIT:
         return None
-    if _BOUNDS[op.name](op) <= LARGEST_SUM:
+    if BOUNDS[op.name](op) <= LARGEST_SUM:
         return None
     is_product = op.name == "integer_matmul"
     parts = parts_of_product(op, known) if is_product else parts_of_convolution(op, known)

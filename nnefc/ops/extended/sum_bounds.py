@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 import numpy as np
 
@@ -95,6 +96,14 @@ def bound_of_product(op: Op) -> Any:
     if left is not None:
         return _bound(_range(b, b_zero), left, (axis,))
     return _generic_bound(op, a.type.dims[axis])
+
+
+BOUNDS: Final[Mapping[str, Callable[[Op], Any]]] = {
+    "integer_matmul": bound_of_product,
+    "integer_conv": bound_of_convolution,
+    "integer_deconv": bound_of_convolution,
+}
+"""Bounds of sums by operation."""
 
 
 def largest_codes(codes: Value, zero: Value) -> int:

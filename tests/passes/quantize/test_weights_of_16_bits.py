@@ -56,6 +56,7 @@ def by_torch(name: str, x: Array, w: Array) -> Array:
     return functional.conv2d(functional.pad(a, padding), b, groups=groups).numpy()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [3, 900, 32768])
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("dtype", MIDDLE)
