@@ -115,6 +115,8 @@ class _Quantization:
         self._algorithm = algorithm
         self.entries: dict[str, str] = {}
         """Algorithms by the names of values."""
+        self._rounded: set[Value] = set()
+        """The values that have an entry."""
         self.codes: dict[str, Array] = {}
         """The codes of variables by label."""
         self.names: dict[str, str] = {}
@@ -137,6 +139,7 @@ class _Quantization:
             return
         reals = Value(TensorType(DType.FLOAT32, value.type.dims), value.name, None, index)
         self._graph.inputs[index] = reals
+        self._rounded.add(reals)
         self._note(value.name, value.name, dtype, known)
         for op in users:
             self._replace(op, reals)
@@ -150,7 +153,7 @@ class _Quantization:
         if parameters is None or not same or len(pairs) != len(codes.users):
             return
         names = [n for n, v in zip(graph.output_names, graph.outputs, strict=True) if v is codes]
-        is_alone = list(x.users) == [op] and not graph.is_output(x)
+        is_alone = list(x.users) == [op] and not graph.is_output(x) and x not in self._rounded
         is_alone = is_alone and not (names and x.op is None)  # an input stays as it is given
         target = x if is_alone else build(graph, "copy", [x], before=op).output
         if names:
@@ -160,6 +163,7 @@ class _Quantization:
         elif target.op is not None:
             name = x.name or codes.name or "activation"
             target.name = self._fresh(name, is_new=name != x.name or not is_alone)
+        self._rounded.add(target)
         self.entries[target.name] = self._algorithm(codes.type.dtype, *parameters)
         self.names[codes.name] = target.name
         for pair in pairs:
@@ -190,6 +194,7 @@ class _Quantization:
         scales = np.unique(scale)
         value = self._variable(op, items, type_)
         common = float(scales[0]) if scales.size == 1 else 1.0
+        self._rounded.add(value)
         self.entries[value.name] = self._algorithm(dtype, common, int(zeros[0]))
         if scales.size > 1:
             if not op.inputs[1].name:

@@ -74,7 +74,11 @@ class _WrittenModel(RecordedModel, Protocol):
         ...
 
     def is_last(self, name: str) -> bool:
-        """Whether a tensor is computed and rounded to codes, as the last one of a group is."""
+        """Whether a tensor is rounded to codes, as the last one of a group is."""
+        ...
+
+    def rounded(self, name: str) -> str | None:
+        """The name of the reals that are rounded to codes; None where both round equally."""
         ...
 
 
@@ -108,6 +112,9 @@ class _OnnxNodes:
 
         return name in self._nodes.makers and self._nodes.makers[name].op_type == LAST
 
+    def rounded(self, name: str) -> str | None:
+        return None  # to even codes, as the function of QUANTIZE does
+
 
 class _Writer:
     """Writes records for the operators of a source whose written model is known."""
@@ -126,14 +133,19 @@ class _Writer:
 
     def record(self, node: Node) -> dict[str, Any] | None:
         """The record of an operator; None if it has no codes, or its nodes cannot be found."""
-        if len(node.outputs) != 1 or not reads_or_writes_codes(node) or find(node) is None:
+        if len(node.outputs) != 1 or find(node) is None:
             return None
         output = _described(node.output, self._names.get(node.output.index))
         if not self._model.is_last(output.get("name", "")):
             return None
         computed = [each for each in node.inputs if each is not None and each.data is None]
-        names = [self._names.get(each.index, "") for each in computed]
-        if not all(map(self._model.is_computed, names)):
+        names = {each.index: self._names.get(each.index, "") for each in computed}
+        if not reads_or_writes_codes(node):
+            reals = self._model.rounded(output["name"])
+            if node.operator.name != "QUANTIZE" or len(computed) != 1 or reals is None:
+                return None
+            names = {computed[0].index: reals}
+        if not all(map(self._model.is_computed, names.values())):
             return None
         operator = node.operator
         record: dict[str, Any] = {
@@ -144,8 +156,9 @@ class _Writer:
             "output": output,
         }
         try:
-            stored = Group(self._model, output["name"], names).stored
-            record["inputs"] = [self._input(node, i, stored) for i in range(len(node.inputs))]
+            stored = Group(self._model, output["name"], list(names.values())).stored
+            indices = range(len(node.inputs))
+            record["inputs"] = [self._input(node, i, names, stored) for i in indices]
             group = Group(self._model, output["name"], input_names(record))
             record["group"] = group.digest
             json.dumps(record)
@@ -153,16 +166,19 @@ class _Writer:
             return None
         return record
 
-    def _input(self, node: Node, i: int, stored: Mapping[str, Array]) -> dict[str, Any] | None:
+    def _input(
+        self, node: Node, i: int, names: Mapping[int, str], stored: Mapping[str, Array]
+    ) -> dict[str, Any] | None:
         """An input: its name if it is computed or a stored tensor, otherwise its items.
 
-        Raises ValueError for a large constant that no stored tensor has.
+        `names`: of those that are computed, by index.  Raises ValueError for a large constant that
+        no stored tensor has.
         """
         tensor = node.inputs[i]
         if tensor is None:
             return None
         if tensor.data is None:
-            return _described(tensor, self._names[tensor.index])
+            return _described(tensor, names[tensor.index])
         items = constant(tensor).array
         for name, each in stored.items():
             axes = _turned_back(each, items)

@@ -85,13 +85,16 @@ class DocumentNodes:
 
     def is_computed(self, name: str) -> bool:
         """Whether a name is that of a tensor that a run knows."""
-        return name in self.values
+        return name.removesuffix(_ROUNDED) in self.values
 
     def is_last(self, name: str) -> bool:
-        """Whether a tensor is computed and rounded to codes, as the last one of a group is."""
-        value = self.values.get(name)
-        is_rounded = name in self.entries and value is not None and value.op is not None
-        return is_rounded and has_parameters(self.entries[name])
+        """Whether a tensor is rounded to codes, as the last one of a group is."""
+        entry = self.entries.get(name)
+        return entry is not None and self.items(name) is None and has_parameters(entry)
+
+    def rounded(self, name: str) -> str | None:
+        """The name of the reals that are rounded to codes."""
+        return name + _ROUNDED
 
     def _read(self, value: Value) -> str:
         """The name under which operations read a tensor."""
@@ -176,14 +179,16 @@ class DocumentRecords:
 
     def _input(self, make: OpBuilder, name: str, quantized: Mapping[str, Value]) -> Operand:
         """The codes of a tensor, or a tensor without codes; raises LookupError, ValueError."""
-        value = quantized.get(name)
-        if value is None:
-            value = self._nodes.values[name]
-            data = _data_of(self._nodes.graph, value)
+        base = name.removesuffix(_ROUNDED)
+        value = quantized.get(base) or self._nodes.values[base]
+        if value.op is not None and value.op.graph is not make.graph:
+            raise LookupError(f"'{name}' belongs to another group")
+        if base not in quantized:
+            data = _data_of(make.graph, value)
             return value if data is None else KnownTensor(data, value.type.dtype)
-        if value.op is not None and value.op.name == "dequantize":
+        if value.op is not None and (name != base or value.op.name == "dequantize"):
             return value.op.inputs[0]
-        _, scale, zero = _parameters(self._nodes.entries[name])
+        _, scale, zero = _parameters(self._nodes.entries[base])
         return operand(make("quantize", value, scale, zero))
 
     def warning(self) -> Diagnostic | None:

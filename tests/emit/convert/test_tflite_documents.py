@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,19 +14,23 @@ import numpy as np
 import pytest
 
 import nnefc
-from nnefc.emit.convert.nnef_model import NnefModel
+from nnefc.emit.convert.nnef_model import NnefModel, read_again
 from nnefc.emit.convert.tflite_model import tflite_document
 from nnefc.formats.tensor_file import read_tensor, write_tensor
+from nnefc.frontends.common.operators.recorded import Group, input_names
 from nnefc.frontends.read_model import read_graph
 from nnefc.frontends.tflite.read_model import read_tflite
 from nnefc.frontends.tflite.source import TfliteSource
+from nnefc.ir.verify import verify
 from nnefc.ops.tools.reference import evaluate
 from nnefc.options.import_config import ImportConfig
 from nnefc.support.errors import Diagnostics, NnefError
 from nnefc.support.limits import Limits
 from tests.helpers.command_line import Cli
 from tests.helpers.nnef.conformance import needs_tflite, tflite_cases
+from tests.helpers.tflite.networks_of_codes import codes_of_16_bits, requantized, several
 from tests.helpers.tflite.one_operator import (
+    Case,
     Constant,
     content_of,
     inputs_of,
@@ -33,7 +38,6 @@ from tests.helpers.tflite.one_operator import (
     source_of,
 )
 from tests.helpers.tflite.operators_on_codes import add, codes, conv, linear, mul, scaled
-from tests.helpers.tflite.write import model, operator, operator_code, subgraph, tensor, write
 
 Array = np.ndarray[Any, Any]
 
@@ -105,77 +109,35 @@ def test_a_record_gives_the_bits_of_the_reference_kernel(tmp_path: Path) -> None
             np.testing.assert_array_equal(result, reals_of(document, expected)[0])
 
 
-def several() -> bytes:
-    """Weights that two layers share, two results of an operator, and reals among codes."""
-    rng = np.random.default_rng(5)
-    weights = rng.integers(-127, 128, (8, 10)).astype(np.int8)
-    bias = rng.integers(-(2**31), 2**31, 8).astype(np.int32)
-    like_y = scaled(20000.0, zero=-3)
-    tensors = [
-        tensor((3, 10), "INT8", "x", quantization=scaled(0.03, zero=4)),
-        tensor((8, 10), "INT8", "w", 1, quantization=scaled(0.01)),
-        tensor((8,), "INT32", "b", 2, quantization=scaled(0.0003)),
-        tensor((3, 8), "INT8", "y", quantization=like_y),
-        tensor((3, 8), "INT8", "z", quantization=scaled(0.09, zero=5)),
-        tensor((), "INT32", "axis", 3),
-        tensor((3, 4), "INT8", "left", quantization=like_y),
-        tensor((3, 4), "INT8", "right", quantization=like_y),
-        tensor((3, 8), "FLOAT32", "reals"),
-        tensor((3, 8), "FLOAT32", "doubled"),
-        tensor((3, 8), "INT8", "again", quantization=scaled(0.05, zero=-20)),
-        tensor((3, 4), "INT8", "sum", quantization=scaled(30000.0, zero=1)),
-        tensor((3, 8), "INT8", "product", quantization=scaled(1e5)),
-    ]
-    names = ("FULLY_CONNECTED", "SPLIT", "DEQUANTIZE", "ADD", "QUANTIZE", "MUL")
-    versions = (4, 2, 2, 2, 1, 2)
-    operators = [
-        operator(0, (0, 1, 2), (3,), "FullyConnectedOptions"),
-        operator(0, (0, 1, -1), (4,), "FullyConnectedOptions"),
-        operator(1, (5, 3), (6, 7), "SplitOptions", num_splits=2),
-        operator(2, (4,), (8,), "DequantizeOptions"),
-        operator(3, (8, 8), (9,), "AddOptions"),
-        operator(4, (9,), (10,), "QuantizeOptions"),
-        operator(3, (6, 7), (11,), "AddOptions"),
-        operator(5, (10, 3), (12,), "MulOptions"),
-    ]
-    graph = subgraph(tensors, operators, (0,), (4, 11, 12, 9))
-    buffers = [weights.tobytes(), bias.tobytes(), np.array(1, np.int32).tobytes()]
-    each = zip(names, versions, strict=True)
-    return write(model([operator_code(*code) for code in each], [graph], buffers))
-
-
 def test_several_results_shared_weights_and_parts_of_reals(tmp_path: Path) -> None:
     content, inputs = several(), [codes("int8", 3, 10)]
     (expected,) = litert_results(content, [inputs])
     assert [len(np.unique(each)) > 3 for each in expected] == [True] * 4
     document = assert_equal_bits(source_of(content), inputs, expected, tmp_path / "net")
-    assert operators_of(document) == ["FULLY_CONNECTED", "FULLY_CONNECTED", "ADD", "MUL"]
+    layers = ["FULLY_CONNECTED", "FULLY_CONNECTED"]
+    assert operators_of(document) == [*layers, "QUANTIZE", "ADD", "MUL"]
 
 
-def codes_of_16_bits() -> bytes:
-    """A convolution with biases of 64 bits, a sum with a constant, and a table."""
-    rng = np.random.default_rng(6)
-    scales = (0.004, 0.007, 0.011, 0.003, 0.02)
-    weights = rng.integers(-127, 128, (5, 3, 2, 4)).astype(np.int8)
-    bias = rng.integers(-30000, 30000, 5)
-    addend = rng.integers(-32768, 32768, (1, 9, 8, 5)).astype(np.int16)
-    tensors = [
-        tensor((1, 9, 8, 4), "INT16", "x", quantization=scaled(0.0003)),
-        tensor(weights.shape, "INT8", "w", 1, quantization=scaled(*scales)),
-        tensor((5,), "INT64", "b", 2, quantization=scaled(*(0.0003 * each for each in scales))),
-        tensor((1, 9, 8, 5), "INT16", "y", quantization=scaled(0.0005)),
-        tensor((1, 9, 8, 5), "INT16", "addend", 3, quantization=scaled(0.0002)),
-        tensor((1, 9, 8, 5), "INT16", "sum", quantization=scaled(0.0005)),
-        tensor((1, 9, 8, 5), "INT16", "table", quantization=scaled(1 / 32768)),
-    ]
-    operators = [
-        operator(0, (0, 1, 2), (3,), "Conv2DOptions", stride_w=1, stride_h=1),
-        operator(1, (3, 4), (5,), "AddOptions"),
-        operator(2, (5,), (6,)),
-    ]
-    names = [operator_code("CONV_2D", 4), operator_code("ADD", 3), operator_code("LOGISTIC", 3)]
-    buffers = [weights.tobytes(), bias.tobytes(), addend.tobytes()]
-    return write(model(names, [subgraph(tensors, operators, (0,), (5, 6))], buffers))
+def test_codes_that_are_rounded_again(tmp_path: Path) -> None:
+    content, inputs = requantized(), [codes("int8", 3, 10)]
+    (expected,) = litert_results(content, [inputs])
+    document = assert_equal_bits(source_of(content), inputs, expected, tmp_path / "net")
+    assert operators_of(document) == ["QUANTIZE", "QUANTIZE", "RELU", "QUANTIZE"]
+    assert (document.quantization or "").count("\n") == 5
+    plain = read_graph(tmp_path / "net", ImportConfig(records=False))
+    (found,) = evaluated(plain, document, inputs)
+    difference = found - reals_of(document, expected)[0]
+    assert abs(difference).max() <= 0.0801, "a unit of the largest scale"
+
+
+def test_halves_of_reals_are_rounded_as_by_the_operator(tmp_path: Path) -> None:
+    """To even codes, as XNNPACK does; NNEF rounds them up."""
+    x = np.arange(-20, 20, dtype=np.float32) / 4
+    quantization = {1: scaled(0.5, zero=3)}
+    case = Case("QUANTIZE", [x], [((40,), "INT8")], "QuantizeOptions", {}, 1, quantization)
+    expected = [(np.rint(x / 0.5) + 3).astype(np.int8)]
+    document = assert_equal_bits(source_of(content_of(case)), [x], expected, tmp_path / "net")
+    assert operators_of(document) == ["QUANTIZE"]
 
 
 def test_codes_of_16_bits(tmp_path: Path) -> None:
@@ -315,6 +277,22 @@ def test_hostile_records_are_ignored(tmp_path: Path) -> None:
                 read_graph(path, ImportConfig(), Diagnostics())
             except NnefError as error:
                 assert all(each.rule != "internal/operator" for each in error.errors)
+
+
+def test_records_may_only_name_what_their_operations_read(tmp_path: Path) -> None:
+    """Graphs stay valid, even if somebody computes the digest of other inputs."""
+    path, rng = tmp_path / "net", random.Random(4)
+    document = written(source_of(several()), path)
+    nodes = read_again(document)
+    for _ in range(40):
+        records = json.loads(document.records or "")
+        record = rng.choice(records)
+        named = [each for each in record["inputs"] if each is not None and "name" in each]
+        rng.choice(named)["name"] = rng.choice(list(nodes.values)) + rng.choice(["", " rounded"])
+        with suppress(ValueError):
+            record["group"] = Group(nodes, record["output"]["name"], input_names(record)).digest
+        (path / RECORDS).write_text(json.dumps(records))
+        assert not verify(read_graph(path, ImportConfig(), Diagnostics()))
 
 
 @needs_tflite

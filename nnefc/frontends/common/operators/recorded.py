@@ -67,12 +67,14 @@ class Group:
     ) -> None:
         """`digests`: those of stored tensors, by name; further ones are added.
 
-        Raises ValueError if there are too many nodes, or nodes that need other inputs.
+        Raises ValueError if there are too many nodes, nodes that need other inputs, or inputs
+        that no node reads.
         """
         digests = {} if digests is None else digests
         self.stored: dict[str, Array] = {}
         """The stored tensors that the nodes read beside the inputs."""
         numbers = {name: i for i, name in enumerate(dict.fromkeys(["", *inputs]))}
+        unread = set(inputs)
         lines: list[bytes] = []
         pending = [output]
         while pending:
@@ -92,8 +94,11 @@ class Group:
             new = [each for each in dict.fromkeys(node.inputs) if each not in numbers]
             numbers.update({each: len(numbers) + i for i, each in enumerate(new)})
             pending += new
+            unread.difference_update(node.inputs)
             read = [numbers[each] for each in node.inputs]
             lines.append(b"%s|%s" % (str(read).encode(), node.text))
+        if unread:
+            raise ValueError(f"nothing reads '{unread.pop()}'")
         self.digest = hashlib.sha256(b"\n".join(lines)).hexdigest()[:32]
         """A text that differs for other nodes, attributes and stored tensors."""
 
