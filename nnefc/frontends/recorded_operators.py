@@ -50,7 +50,9 @@ def _tensor(record: Any) -> Any:
     """A tensor of the file, as the record has it."""
     from nnefc.formats.tflite.model import Quantization, Tensor
 
-    scales, zeros = tuple(record.get("scale", ())), tuple(record.get("zero_point", ()))
+    scales = tuple(float(np.float32(each)) for each in record.get("scale", ()))
+    zeros = tuple(record.get("zero_point", ()))
+    zeros = zeros * len(scales) if len(zeros) == 1 else zeros
     quantization = Quantization(scales, zeros, int(record.get("axis", 0))) if scales else None
     shape = tuple(map(int, record["shape"]))
     name = str(record.get("name", ""))
@@ -83,15 +85,17 @@ def rounded(reals: Array, record: Mapping[str, Any]) -> Array:
     shape, limits = tuple(record["shape"]), np.iinfo(_dtype(record).numpy)
 
     def per_channel(numbers: Any) -> Array:
-        items = np.array(numbers, np.float64)
+        items = np.array(numbers).astype(np.float64)
         if items.size == 1:
             return items.reshape(())
         axis = int(record["axis"])
         return items.reshape([-1 if i == axis else 1 for i in range(len(shape))])
 
-    zero = per_channel(record.get("zero_point", [0]))
+    zero = per_channel(record["zero_point"])
     with np.errstate(all="ignore"):
-        items = reals.astype(np.float64).reshape(shape) / per_channel(record["rounded"])
+        items = reals.astype(np.float64).reshape(shape) / per_channel(
+            np.array(record["scale"], np.float32)
+        )
         codes = np.rint(items) + zero
     if not ((limits.min <= codes) & (codes <= limits.max)).all():
         raise ValueError(f"'{record['name']}' has no codes of this scale")

@@ -186,7 +186,7 @@ class _Writer:
                 return {**_described(tensor, name), "turned": axes}
         codes = with_scale(node, i).quantization if stands_for_reals(node, i) else None
         if codes is not None:
-            scales = {**_scales(codes), "rounded": list(codes.scale)}
+            scales = {**_scales(codes), "rounded": True}
             for name, each in stored.items():
                 described = {**_described(tensor, name), **scales}
                 if _rounds_to(each, described, items):
@@ -205,7 +205,9 @@ def _described(tensor: Tensor, name: str | None) -> dict[str, Any]:
 
 
 def _scales(codes: Quantization) -> dict[str, Any]:
-    scales, zeros = list(codes.scale), list(codes.zero_point)
+    scales = [float(str(np.float32(scale))) for scale in codes.scale]  # with few digits
+    zeros = list(codes.zero_point)
+    zeros = zeros[:1] if len(set(zeros)) == 1 else zeros
     return {"scale": scales, "zero_point": zeros, "axis": codes.axis}
 
 
