@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from nnefc.frontends.common.op_builder import OpBuilder
@@ -10,11 +12,16 @@ from nnefc.frontends.common.values import KnownTensor, Operand
 
 
 def running_sum(
-    make: OpBuilder, x: Operand, at: int, *, reverse: bool = False, operation: str = "add"
+    make: OpBuilder,
+    x: Operand,
+    at: int,
+    *,
+    reverse: bool = False,
+    operation: str | Callable[[OpBuilder, Operand, Operand], Operand] = "add",
 ) -> Operand:
     """The inclusive cumulative sum along an axis, from the end if `reverse`.
 
-    `operation`: "mul" for the cumulative product.
+    `operation`: "mul" for the cumulative product, or another associative function.
 
     A parallel prefix sum (Hillis and Steele 1986): step i adds the sums of the preceding 2^i items.
     """
@@ -25,7 +32,8 @@ def running_sum(
             slice_in_dim(make, sums, at, 0, extent - reach),
             slice_in_dim(make, sums, at, reach, extent),
         )
-        added = make(operation, first, last)
+        is_name = isinstance(operation, str)
+        added = make(operation, first, last) if is_name else operation(make, first, last)
         if reverse:
             pieces = [added, slice_in_dim(make, sums, at, extent - reach, extent)]
         else:

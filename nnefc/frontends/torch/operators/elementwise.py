@@ -57,22 +57,6 @@ def div(make: OpBuilder, self: Number, other: Number) -> Any:
     return binary(make, "div", self, other, dtype if dtype.is_float else DType.FLOAT32)
 
 
-@operator("aten.div.Tensor_mode", "aten.div.Scalar_mode")
-def div_mode(make: OpBuilder, self: Number, other: Number, rounding_mode: str | None = None) -> Any:
-    if rounding_mode is None:
-        return div(make, self, other)
-    a, b = common(make, self, other)
-    if a.type.dtype.is_float:
-        return make("floor" if rounding_mode == "floor" else "trunc", make("div", a, b))
-    quotient = make("div", a, b)
-    if rounding_mode == "trunc" or not a.type.dtype.is_signed:
-        return quotient
-    rest = make("sub", a, make("mul", quotient, b))
-    differ = make("ne", make("lt", rest, 0), make("lt", b, 0))
-    rounds_down = make("and", make("ne", rest, 0), differ)
-    return make("sub", quotient, make.cast(rounds_down, a.type.dtype))
-
-
 @operator("aten.pow.Tensor_Scalar", "aten.pow.Tensor_Tensor", "aten.pow.Scalar")
 def power(make: OpBuilder, self: Number, exponent: Number) -> Any:
     dtype = result_type(self, exponent)
@@ -183,19 +167,26 @@ def absolute(make: OpBuilder, self: Operand) -> Any:
     return make("abs", self) if self.type.dtype.is_signed else self
 
 
-@operator("aten.sign.default")
+@operator("aten.sign.default", "aten.sgn.default")
 def sign(make: OpBuilder, self: Operand) -> Any:
-    return make("sign", self)
+    if self.type.dtype.is_signed:
+        return make("sign", self)
+    return make.cast(truth(make, self), self.type.dtype)
+
+
+def nowhere(make: OpBuilder, x: Operand) -> Operand:
+    """False for each item."""
+    return binary(make, "ne", x, x)
 
 
 @operator("aten.isnan.default")
 def isnan(make: OpBuilder, self: Operand) -> Any:
-    return make("is_nan", self) if self.type.dtype.is_float else make("ne", self, self)
+    return make("is_nan", self) if self.type.dtype.is_float else nowhere(make, self)
 
 
 @operator("aten.isinf.default")
 def isinf(make: OpBuilder, self: Operand) -> Any:
-    return make("is_inf", self) if self.type.dtype.is_float else make("ne", self, self)
+    return make("is_inf", self) if self.type.dtype.is_float else nowhere(make, self)
 
 
 @operator("aten.clamp.default", "aten.clamp.Tensor")
@@ -250,7 +241,8 @@ def dropout(make: OpBuilder, input: Operand, p: float, train: bool) -> Any:
 def gelu(make: OpBuilder, self: Operand, approximate: str = "none") -> Any:
     """x Phi(x), or its approximation by tanh."""
     if approximate == "none":
-        return make("gelu", self)
+        distribution = make("add", make("erf", make("mul", self, math.sqrt(0.5))), 1.0)
+        return make("mul", make("mul", self, 0.5), distribution)
     cube = make("mul", make("mul", self, self), self)
     inner = make("mul", make("add", self, make("mul", cube, 0.044715)), math.sqrt(2 / math.pi))
     return make("mul", make("mul", self, 0.5), make("add", make("tanh", inner), 1.0))

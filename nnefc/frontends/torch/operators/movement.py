@@ -54,7 +54,7 @@ def flatten(make: OpBuilder, self: Operand, start_dim: int = 0, end_dim: int = -
     return make.reshape(self, shape)
 
 
-@operator("aten.permute.default")
+@operator("aten.permute.default", "aten.permute_copy.default")
 def permute(make: OpBuilder, self: Operand, dims: Integers) -> Any:
     return make.transpose(self, distinct_axes("permute", dims, self.type.rank))
 
@@ -133,7 +133,7 @@ def slice_(
     return slice_in_dim(make, self, at, *slice_bounds(self.type.dims[at], start, end), step)
 
 
-@operator("aten.narrow.default")
+@operator("aten.narrow.default", "aten.narrow_copy.default")
 def narrow(make: OpBuilder, self: Operand, dim: int, start: int, length: int) -> Any:
     at = normalize_axis(dim, self.type.rank)
     first = start + self.type.dims[at] if start < 0 else start
@@ -194,7 +194,7 @@ def chunk(make: OpBuilder, self: Operand, chunks: int, dim: int = 0) -> Any:
     return split(make, self, -(-self.type.dims[at] // chunks), at)
 
 
-@operator("aten.unbind.int")
+@operator("aten.unbind.int", "aten.unbind_copy.int")
 def unbind(make: OpBuilder, self: Operand, dim: int = 0) -> Any:
     at = normalize_axis(dim, self.type.rank)
     return tuple(select(make, self, at, i) for i in range(self.type.dims[at]))
@@ -228,6 +228,11 @@ def constant_pad(make: OpBuilder, self: Operand, pad: Integers, value: Number = 
     real = make.cast(x, DType.UINT8) if x.type.dtype is DType.BOOL else x
     y = make("pad", real, padding=padding, border="constant", value=value)
     return make.cast(y, x.type.dtype)
+
+
+def broadcast(make: OpBuilder, x: Operand, dims: Sequence[int]) -> Operand:
+    """A tensor in a shape to which it broadcasts."""
+    return make.repeated(make.aligned_right(x, len(dims)), dims)
 
 
 # -- fills

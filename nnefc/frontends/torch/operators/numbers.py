@@ -10,7 +10,9 @@ from typing import Any, Final
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operators.axes import normalize_axis
 from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError
+from nnefc.frontends.torch.item_types import DEFAULT_REAL, tensor
 from nnefc.frontends.torch.registry import Number, operator
+from nnefc.ir import DType
 from nnefc.ops.core.interface import sequence
 from nnefc.symbolic.integers import at_least, at_most
 
@@ -84,8 +86,8 @@ _unary("math.trunc", math.trunc)
 
 
 @operator("aten.scalar_tensor.default")
-def scalar_tensor(make: OpBuilder, s: Operand) -> Any:
-    return s
+def scalar_tensor(make: OpBuilder, s: Number, dtype: DType | None = None) -> Any:
+    return tensor(make, s, dtype or DEFAULT_REAL)
 
 
 @operator("aten._local_scalar_dense.default", "aten.item.default")
