@@ -10,15 +10,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from nnefc.ir.graph import walk
+from nnefc.passes.quantize.products_of_reals import computes_on_codes
 
 if TYPE_CHECKING:
     from nnefc.ir import Graph
     from nnefc.kernels.family import Kernel
     from nnefc.program.program import Program
 
-_ON_CODES: Final = ("code_", "fused_code_", "integer_")
-"""Beginnings of the names of operations on codes; a graph with one of them is quantized."""
 _PRODUCTS: Final = (
     "convolution.depthwise.convolution",
     "convolution.direct.",
@@ -33,7 +31,7 @@ def needs_exact_kernels(prepared: Graph) -> bool:
     """Whether this machine has no fused multiply-adds, and a prepared graph computes on codes."""
     from nnefc.kernels.target.isa import host
 
-    return not host().fma and any(op.name.startswith(_ON_CODES) for op in walk(prepared))
+    return not host().fma and computes_on_codes(prepared)
 
 
 def use_exact_kernels(program: Program) -> None:

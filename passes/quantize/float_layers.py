@@ -12,6 +12,7 @@ from nnefc.passes.pipeline import PassRun
 from nnefc.passes.quantize.choose_code_products import ChooseCodeProducts
 from nnefc.passes.quantize.fuse_integers import float_products
 from nnefc.passes.quantize.operations_on_reals import operations_on_reals, quantized_results
+from nnefc.passes.quantize.products_of_reals import products_of_reals
 from nnefc.passes.quantize.recognise_quantizations import RecogniseQuantizations, unrecognised
 from nnefc.support.errors import Diagnostic, NnefError
 
@@ -28,6 +29,8 @@ class FloatLayers:
     """Operations and reasons."""
     layers: list[tuple[Op, str]] = field(default_factory=list[tuple[Op, str]])
     """Those of them whose results are codes in the document, and products."""
+    products: Counter[str] = field(default_factory=Counter[str])
+    """Products of reals in a graph with codes, by name: their bits depend on the processor."""
 
     def __call__(self, graph: Graph, ran: PassRun) -> None:
         """Collect the operations of the graph after a pass."""
@@ -36,6 +39,8 @@ class FloatLayers:
             self.found += [(op, reason) for op, reason in reasons if reason is not None]
             self.layers += self.found
             self.found += products_of_reals_of_blocks(graph)
+        if ran.name == EliminateDeadCode.name and ran.stages == 1:
+            self.products = products_of_reals(graph)
         if ran.name == ChooseCodeProducts.name:
             graph = graph.clone()  # passes on codes leave the operations that they replace
             EliminateDeadCode().run(graph)

@@ -39,6 +39,7 @@ def test_explain(cli: Cli, small: Path) -> None:
     facts = json.loads(cli(*arguments, "--json").out)
     first, *_, last = facts["passes"]
     assert first["pass"] == "import"
+    assert facts["bits_of_processor"] == []
     assert first["operations"] == 3
     assert first["macs"] == 4 * 64 * 27
     assert last["macs"] == first["macs"]
@@ -215,6 +216,8 @@ def test_products_of_codes_in_floats_have_reasons() -> None:
     reasons = [fact["reason"] for fact in recorder.float_facts()]
     wide = "codes are uint8 and uint16; the second may be int16 if the first has 16 bits"
     assert reasons == [wide, "the filter is computed"]
+    varying = [(fact["operation"], fact["number"]) for fact in recorder.varying_facts()]
+    assert varying == [("matmul", 1), ("conv", 1)]
 
 
 ZEROS = """\

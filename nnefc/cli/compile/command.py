@@ -140,6 +140,7 @@ def compile_document(
     if recorder is not None:
         facts["passes"] = recorder.facts()
         facts["codes_in_floats"] = recorder.float_facts()
+        facts["bits_of_processor"] = recorder.varying_facts()
         facts["precisions"] = recorder.precision_facts()
         facts["copies"] = recorder.copy_facts()
     if tuning is not None:

@@ -152,6 +152,8 @@ class PassRecorder:
         )
         for (name, reason), number in self._floats.counted().items():
             out.print(f"codes computed in floats: {number} {name}: {reason}")
+        for name, number in self._floats.products.items():
+            out.print(f"bits that depend on the processor: {number} {name} of reals")
         for (name, reason), number in self.precisions.items():
             precision, why = ("float32", f": {reason}") if reason else (self._half, "")
             out.print(f"products in {precision}: {number} {name}{why}")
@@ -181,6 +183,11 @@ class PassRecorder:
             {"operation": name, "reason": reason, "number": number}
             for (name, reason), number in self.copies.items()
         ]
+
+    def varying_facts(self) -> list[dict[str, Any]]:
+        """A record for each kind of product on reals in a graph with codes."""
+        products = self._floats.products.items()
+        return [{"operation": name, "number": number} for name, number in products]
 
     def float_facts(self) -> list[dict[str, Any]]:
         """A record for each operation on codes that is computed in floats, and for each reason."""
