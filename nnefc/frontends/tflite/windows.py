@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from nnefc.frontends.common.values import OperatorError
+from nnefc.symbolic.integers import hint
 
 SAME: Final = 0
 """The number of this `Padding`; the other one is 1."""
@@ -34,15 +35,21 @@ class Window:
         return tuple((n - 1) * d + 1 for n, d in zip(self.size, self.dilation, strict=True))
 
     def padding(self, extents: Sequence[int], padding: int) -> Pairs:
-        """Items added before and after; SAME has the odd one after."""
+        """Items added before and after; SAME has the odd one after.
+
+        They are integers where extents are symbolic, too: the remainder of the extent and the
+        stride decides, which becomes a guard.  So layouts with borders are known.
+        """
         if padding not in (SAME, 1):
             raise OperatorError("argument/window", f"there is no padding {padding}")
         if padding != SAME:
             return ((0, 0),) * len(self.size)
         pairs: list[tuple[int, int]] = []
         for extent, reach, stride in zip(extents, self.reach, self.stride, strict=True):
-            outputs = -(-extent // stride)
-            total = max((outputs - 1) * stride + reach - extent, 0)
+            rest = extent % stride if stride > 1 else 0
+            known = hint(rest)
+            rest = known if rest == known else rest
+            total = max(reach - (rest or stride), 0)
             pairs.append((total // 2, total - total // 2))
         return tuple(pairs)
 
