@@ -57,6 +57,30 @@ def network(*, fixed: bool) -> bytes:
     return write(model([operator_code(name) for name in names], [graph], buffers))
 
 
+def image_network() -> bytes:
+    """Convolutions with a stride of 2, SAME and VALID, of images of any size, and a mean."""
+    tensors = [
+        tensor((1, 1, 1, 2), name="x", shape_signature=(-1, -1, -1, 2)),
+        tensor(FILTER.shape, name="filter", buffer=1),
+        tensor((3,), name="bias", buffer=2),
+        tensor((1, 1, 1, 3), name="pixels"),
+        tensor((1, 1, 1, 3), name="fewer"),
+        tensor((2,), "INT32", "axes", buffer=3),
+        tensor((1, 3), name="y"),
+    ]
+    convolution = {"stride_w": 2, "stride_h": 2, "fused_activation_function": 1}
+    pooling = {**convolution, "filter_width": 2, "filter_height": 2, "padding": 1}
+    operators = [
+        operator(0, (0, 1, 2), (3,), "Conv2DOptions", **convolution),
+        operator(1, (3,), (4,), "Pool2DOptions", **pooling),
+        operator(2, (4, 5), (6,), "ReducerOptions"),
+    ]
+    buffers = [FILTER.tobytes(), BIAS.tobytes(), np.array([1, 2], np.int32).tobytes()]
+    graph = subgraph(tensors, operators, (0,), (6,))
+    codes = [operator_code(name) for name in ("CONV_2D", "MAX_POOL_2D", "MEAN")]
+    return write(model(codes, [graph], buffers))
+
+
 def addition() -> bytes:
     """a + b, with any number of rows each."""
     tensors = [
@@ -107,6 +131,16 @@ def test_one_plan_serves_many_batches(tmp_path: Path) -> None:
             found(images(batch)), litert(content, images(batch)), rtol=1e-4, atol=1e-4
         )
     assert found._plans.symbolic_plans <= 3  # pyright: ignore[reportPrivateUsage]
+
+
+def test_one_plan_serves_images_of_one_remainder(tmp_path: Path) -> None:
+    """Padding of SAME is known for extents that have one remainder by the stride."""
+    content = image_network()
+    found: Any = compiled(tmp_path, content)
+    for rows, columns, plans in ((20, 32, 1), (24, 36, 1), (32, 28, 1), (21, 33, 2), (25, 29, 2)):
+        x = np.random.default_rng(rows).standard_normal((2, rows, columns, 2), np.float32)
+        np.testing.assert_allclose(found(x), litert(content, x), rtol=1e-4, atol=1e-4)
+        assert found._plans.symbolic_plans == plans
 
 
 def test_shapes_and_symbols_fix_extents(tmp_path: Path) -> None:
