@@ -156,7 +156,7 @@ def _read(model: str, config: ImportConfig, data: Path) -> tuple[Graph | GraphSo
     from nnefc.emit.convert.extents import require_values
     from nnefc.ir import Graph
 
-    source = read(model, config, sources=True)
+    source = read(model, config._replace(records=False), sources=True)
     graph = source
     if not isinstance(graph, Graph):
         require_values(graph, config.shapes)

@@ -34,7 +34,7 @@ def write_weights(
     if to == "nnef":
         message = "NNEF 1.0.2 has no weights in blocks"
         raise NnefError.of("input/argument", message, hint="leave out --to, or give --to tract")
-    source = read(model, importing, sources=True)
+    source = read(model, importing._replace(records=False), sources=True)
     with naming_file(model):
         written, weights, before = _quantized(source, importing, config, output)
     files = write_model(written, output)

@@ -152,11 +152,15 @@ def _quantize(
     diagnostics: Diagnostics,
     evaluate_record: EvaluateRecord | None,
 ) -> None:
-    """Apply the quantization file, and the records of operators in the container."""
+    """Apply the quantization file, and the records of operators in the container.
+
+    Records need data; without them, the operations are those of the document.
+    """
     from nnefc.frontends.nnef.quantization import apply_quantization
 
     records = None
-    if evaluate_record is not None and not diagnostics.errors:
+    has_data = all(each.data is not None for each in elaboration.graph.variables.values())
+    if evaluate_record is not None and has_data and not diagnostics.errors:
         text = container.resource(RECORDS)
         if text is not None:
             from nnefc.frontends.nnef.recorded import DocumentRecords

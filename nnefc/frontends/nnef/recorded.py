@@ -17,7 +17,7 @@ import numpy as np
 from nnefc.frontends.common.budget import Budget, Exhausted
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operators.recorded import EvaluateRecord, GroupNode, Records
-from nnefc.frontends.common.values import Array, KnownTensor, Operand, operand
+from nnefc.frontends.common.values import Array, KnownTensor, Operand, OperatorError, operand
 from nnefc.frontends.nnef.build_graph import Elaboration
 from nnefc.frontends.nnef.quantization import Quantization
 from nnefc.ir import DType, Graph, Op, Value
@@ -112,7 +112,7 @@ class DocumentRecords:
         self._nodes = nodes
         self._records = records
         self._fitting = [
-            name for name in records.outputs if nodes.is_last(name) and records.fits(name)
+            name for name in records.outputs if records.fits(name) and nodes.is_last(name)
         ]
         self._codes: dict[str, Operand] = {}
         """The codes of tensors by name."""
@@ -149,6 +149,8 @@ class DocumentRecords:
             except Exhausted as exhausted:
                 rule, hint = f"limit/{exhausted.limit}", how_to_raise(exhausted.limit)
                 raise NnefError.of(rule, exhausted.message, None, hint) from None
+            except OperatorError as wrong:
+                raise NnefError.of(wrong.rule, wrong.message, None, wrong.hint) from None
             made = _behind(graph, last)
             if reals is None:
                 for each in reversed(made):

@@ -185,8 +185,14 @@ def other_type(path: Path) -> None:
     edited(path, RECORDS, '"INT8"', '"UINT8"')
 
 
+def other_name(path: Path) -> None:
+    """The result of the group."""
+    for name in ("graph.nnef", "graph.quant"):
+        edited(path, name, "t3", "y")
+
+
 EDITS = [
-    *(another_border, other_scale, other_range),
+    *(another_border, other_scale, other_range, other_name),
     *(no_record, no_text, no_operator, other_type),
 ]
 
