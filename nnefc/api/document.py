@@ -15,7 +15,7 @@ MODULES: Final = {
     "nnefc.onnx": None,
     "nnefc.onnx.backend": ("is_compatible", "prepare", "run_model", "run_node", "supports_device"),
     "nnefc.openvx": None,
-    "nnefc.pytorch": ("export",),
+    "nnefc.pytorch": None,
     "nnefc.tflite": None,
 }
 """The public modules, with their public names; None: those of `__all__`."""

@@ -28,7 +28,7 @@ class SourceFiles(NamedTuple):
     """Values of symbols that all graphs have."""
     limits: Limits
     kind: str = "tract"
-    """The format of the document: "tract", "onnx", "tflite" or "nnpackage"."""
+    """The format of the document: "tract", "onnx", "tflite", "nnpackage" or "torch"."""
     value_inputs: Mapping[str, ValueInput] = MappingProxyType({})
     """The inputs whose values decide shapes, by name."""
 

@@ -112,6 +112,10 @@ def source_of(files: SourceFiles) -> GraphSource:
             from nnefc.frontends.tflite.read_model import read_stored_tflite
 
             return read_stored_tflite(files, diagnostics)
+        if files.kind == "torch":
+            from nnefc.frontends.torch.source import read_stored_torch
+
+            return read_stored_torch(files)
         if files.kind == "nnpackage":
             from nnefc.frontends.tflite.read_package import read_stored_package
 

@@ -2,52 +2,94 @@
 
 from __future__ import annotations
 
+import inspect
+import traceback
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nnefc.frontends.torch.program import Program
 from nnefc.frontends.torch.signature import user_inputs
 from nnefc.options.compile_config import CompileConfig
 from nnefc.options.import_config import ImportConfig
+from nnefc.pytorch.arguments import check_module
 from nnefc.pytorch.decompositions import decomposed
 from nnefc.pytorch.read_fx import read_exported
 from nnefc.pytorch.results import Results
-from nnefc.support.errors import Diagnostics, warn_python
+from nnefc.support.errors import NnefError, Place, warn_python
 
 if TYPE_CHECKING:
     import numpy as np
     import torch
     from torch.export import ExportedProgram
 
+    from nnefc.formats.files import FilePath
     from nnefc.runtime.run.model_interface import Model
 
 
 class CompiledModule:
-    """A compiled module: tensors in, tensors out, in the nesting of the module's own call."""
+    """A compiled module: it takes the arguments of the module, and returns what that returns.
 
-    def __init__(self, program: ExportedProgram, read: Program, model: Model) -> None:
-        """`program`: as exported, with the nesting of inputs and results; `read`: its data."""
+    Tensors are new memory.  Buffers that the module changes are states: a call begins with their
+    values after the call before.  The buffers of the module itself stay as they are.
+    """
+
+    def __init__(
+        self, program: ExportedProgram, read: Program, model: Model, names: Sequence[str]
+    ) -> None:
+        """`program`: as exported, with the nesting of inputs and results; `read`: its data.
+
+        `names`: of the module's parameters, in order.
+        """
         self.model = model
+        """The model of the flat list of tensors, as of `nnefc.compile`."""
         spec: Any = program.call_spec
         self._in_spec, self._out_spec = spec.in_spec, spec.out_spec
-        names = [each.arg.name for each in program.graph_signature.input_specs]
-        users = [each.kind.name == "USER_INPUT" for each in program.graph_signature.input_specs]
+        self._names = list(names)
         tensors = {each.label for each in user_inputs(read)}
-        self._labels = [
-            name if name in tensors else None for name, is_user in zip(names, users) if is_user
-        ]
+        given = (x for x in program.graph_signature.input_specs if x.kind.name == "USER_INPUT")
+        self._labels = [each.arg.name if each.arg.name in tensors else None for each in given]
         """The names of the leaves of the inputs; None for those that are no tensors."""
         self._results = Results(read)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The results of the module for these arguments; raises NnefError for others."""
+        """The results of the module for these arguments.
+
+        Raises NnefError `input/argument` if they are nested otherwise than the example, and
+        `input/...` for tensors of other types and shapes than the model takes.
+        """
         from torch.utils import _pytree as pytree
 
-        flat, _ = pytree.tree_flatten((args, kwargs))
-        given = {
-            name: each for name, each in zip(self._labels, flat, strict=True) if name is not None
-        }
+        flat, spec = pytree.tree_flatten((args, kwargs))
+        if spec != self._in_spec:
+            flat = self._arranged(args, kwargs)
+        pairs = zip(self._labels, flat, strict=True)
+        given = {name: each for name, each in pairs if name is not None}
         return pytree.tree_unflatten(self._results.of(self.model(**given)), self._out_spec)
+
+    def _arranged(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        """The leaves of arguments of which others are positional than in the example."""
+        from torch.utils import _pytree as pytree
+
+        children: Any = self._in_spec.children()
+        count = len(children[0].children())
+        named = {**dict(zip(self._names, args, strict=False)), **kwargs}
+        order: list[str] = list(children[1].context)
+        first = [named.pop(name) for name in self._names[:count] if name in named]
+        rest = {name: named.pop(name) for name in order if name in named}
+        flat, spec = pytree.tree_flatten((tuple(first), rest))
+        if named or spec != self._in_spec or len(args) > len(self._names):
+            message = f"the arguments are nested as {spec}, but the example was {self._in_spec}"
+            hint = "compile the module for such arguments"
+            raise NnefError.of("input/argument", message, hint=hint)
+        return flat
+
+    def save(self, path: FilePath, **options: Any) -> None:
+        """Write `model` as an artifact, which `nnefc.load` opens; see `CompiledModel.save`."""
+        self.model.save(path, **options)
+
+    def __repr__(self) -> str:
+        return f"CompiledModule({self.model!r})"
 
 
 def compile(
@@ -58,24 +100,55 @@ def compile(
     dynamic_shapes: Any = None,
     threads: int | None = None,
 ) -> CompiledModule:
-    """Compile a module for example inputs; raises NnefError.
+    """Compile a module for example arguments; they decide types, nesting and fixed extents.
+
+    Weights are shared with the module, which is not changed.  Raises NnefError: `torch/export`
+    with PyTorch's reason if it cannot be exported, `torch/operator` with all operators that are
+    not supported, and the line of the module that calls them.
 
     Args:
         module: A module in evaluation mode.
-        args: Example arguments.
+        args: Example arguments: tensors, numbers, and nested lists, tuples and dictionaries.
         kwargs: Example keyword arguments.
-        dynamic_shapes: As in `torch.export.export`.
+        dynamic_shapes: The extents that may change, as in `torch.export.export`.
         threads: Threads of a call; None: as many as the processor has cores.
     """
+    module = check_module(module)
+    functional = exported_program(module, args, kwargs or {}, dynamic_shapes)
+    read, arrays = read_exported(functional)
+    names = list(inspect.signature(module.forward).parameters)
+    return CompiledModule(functional, read, compile_program(read, arrays, threads), names)
+
+
+def exported_program(
+    module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], shapes: Any
+) -> ExportedProgram:
+    """The functional program of a module; raises NnefError `torch/export`."""
     import torch
 
-    with torch.no_grad():
-        exported = torch.export.export(
-            module, tuple(args), dict(kwargs or {}), dynamic_shapes=dynamic_shapes, strict=False
-        )
-        functional = decomposed(exported)
-    read, arrays = read_exported(functional)
-    return CompiledModule(functional, read, compile_program(read, arrays, threads))
+    if isinstance(args, torch.Tensor):
+        args = (args,)
+    try:
+        with torch.no_grad():
+            exported = torch.export.export(
+                module, tuple(args), dict(kwargs), dynamic_shapes=shapes, strict=False
+            )
+            return decomposed(exported)
+    except Exception as error:  # PyTorch raises errors of many classes
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        message = f"torch.export fails: {type(error).__name__}: {lines[0] if lines else ''}"
+        hint = 'torch.compile(module, backend="nnefc") leaves such parts to PyTorch'
+        raise NnefError.of("torch/export", message, _place(error), hint) from error
+
+
+def _place(error: Exception) -> Place | None:
+    """The innermost line of an error's stack that is neither PyTorch's nor of this package."""
+    import torch
+
+    own = (str(Path(torch.__file__).parent), str(Path(__file__).parents[1]))
+    frames = traceback.extract_tb(error.__traceback__)
+    outside = [each for each in frames if not each.filename.startswith((*own, "<"))]
+    return Place(outside[-1].filename, outside[-1].lineno or 0, 1) if outside else None
 
 
 def compile_program(
@@ -93,7 +166,7 @@ def compile_program(
     check_environment()
     config = with_tuned_algorithms(CompileConfig.of(threads))
     importing = ImportConfig()
-    diagnostics = Diagnostics(limit=importing.limits.errors)
+    diagnostics = importing.diagnostics()
     source = TorchSource(program, arrays, importing.limits)
     found = graph_or_source(source, importing, diagnostics, dynamic=True, sources=False)
     for warning in diagnostics.warnings:

@@ -14,6 +14,7 @@ import pytest
 pytest.importorskip("torch", reason="PyTorch is not installed")
 
 import torch
+import torch._dynamo
 from torch import nn
 
 from nnefc.pytorch.backend import nnefc
@@ -22,9 +23,10 @@ from nnefc.support.errors import NnefWarning
 
 @pytest.fixture(autouse=True)
 def eager() -> Iterator[None]:
-    """Dynamo compiles here, unlike in the other tests of this folder."""
+    """Dynamo compiles here, unlike in the other tests of this folder, and reports errors."""
     torch.compiler.reset()
-    with torch.compiler.set_stance("default"), torch.no_grad():
+    reported: Any = torch._dynamo.config.patch(suppress_errors=False)  # pyright: ignore[reportPrivateUsage]
+    with torch.compiler.set_stance("default"), torch.no_grad(), reported:
         yield
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from nnefc.formats.source_files import SourceFiles
+from nnefc.formats.tensor_file import StoredTensor
 from nnefc.frontends.common.bind_symbols import bind, evaluated_shapes
 from nnefc.frontends.common.graph_names import output_names
 from nnefc.frontends.common.graph_source import DeclaredOutput
@@ -16,10 +18,24 @@ from nnefc.frontends.common.values import Array
 from nnefc.frontends.torch.build_graph import build_graph
 from nnefc.frontends.torch.check_operators import check_operators
 from nnefc.frontends.torch.program import Program
+from nnefc.frontends.torch.program_text import read, written
 from nnefc.frontends.torch.signature import signature_of, user_inputs
 from nnefc.ir import Graph
-from nnefc.support.errors import Diagnostics, NnefError, Place
+from nnefc.support.errors import Diagnostics
 from nnefc.support.limits import Limits
+
+PROGRAM: Final = "program.json"
+"""The path of the program among the texts of `SourceFiles`."""
+SHAPES: Final = "shapes.json"
+"""The path of the shapes of inputs that replace those of the program."""
+
+
+def read_stored_torch(files: SourceFiles) -> TorchSource:
+    """The source of a program that `TorchSource.files` returned; raises NnefError."""
+    program = read(files.texts[PROGRAM], files.file)
+    arrays = {label: each.array for label, each in files.tensors.items()}
+    shapes = json.loads(files.texts[SHAPES])
+    return TorchSource(program, arrays, files.limits, shapes, files.symbols)
 
 
 class TorchSource(SymbolicSource):
@@ -61,9 +77,11 @@ class TorchSource(SymbolicSource):
         return self._arrays.values()
 
     def files(self) -> SourceFiles:
-        """Raises NnefError: programs are not stored yet."""
-        message = "a program of PyTorch with symbols in its shapes cannot be saved"
-        raise NnefError.of("torch/unsupported", message, Place(self.program.file))
+        """The program as text, the shapes that replace its own, and the arrays by label."""
+        texts = {PROGRAM: written(self.program), SHAPES: json.dumps(self._shapes).encode()}
+        tensors = {label: StoredTensor(array.shape, array) for label, array in self._arrays.items()}
+        given, file = dict(self.given), self.program.file
+        return SourceFiles(file, texts, tensors, None, given, self.limits, "torch")
 
     def declared_outputs(self) -> list[DeclaredOutput]:
         """Empty: the operators tell the types of results."""

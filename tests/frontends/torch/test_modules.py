@@ -3,6 +3,7 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from nnefc.pytorch import compile_module
+import nnefc
+import nnefc.pytorch
 from nnefc.support.errors import NnefError
 
 
@@ -38,7 +40,7 @@ def test_results_have_the_nesting_of_the_module() -> None:
     torch.manual_seed(0)
     module = Network().eval()
     x = torch.randn(2, 3, 6, 8)
-    model = compile_module.compile(
+    model = nnefc.pytorch.compile(
         module, (x,), dynamic_shapes={"x": {0: torch.export.Dim("batch")}}
     )
     for batch in (2, 5):
@@ -61,7 +63,55 @@ def test_operators_that_are_missing_are_reported_at_once() -> None:
             return values + torch.special.i0(x)[0]
 
     with pytest.raises(NnefError) as caught:
-        compile_module.compile(Missing(), (torch.randn(3, 3),))
+        nnefc.pytorch.compile(Missing(), (torch.randn(3, 3),))
     rules = [each.rule for each in caught.value.errors]
     assert rules == ["torch/operator", "torch/operator"]
     assert all(each.place and each.place.file == __file__ for each in caught.value.errors)
+
+
+class Totals(nn.Module):
+    """A module with a buffer that it changes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("total", torch.zeros(3))
+
+    def forward(self, x: Any, factor: Any) -> Any:
+        self.total += (x * factor).sum(0)
+        return self.total.clone()
+
+
+def test_changed_buffers_are_states() -> None:
+    """Arguments may be given by name, too; buffers of the module itself stay."""
+    module = Totals()
+    x, factor = torch.ones(2, 3), torch.tensor(2.0)
+    model = nnefc.pytorch.compile(module, (x, factor))
+    assert model(x, factor).tolist() == [4.0] * 3
+    assert model(factor=factor, x=x).tolist() == [8.0] * 3
+    assert module.get_buffer("total").tolist() == [0.0] * 3
+    with pytest.raises(NnefError, match="input/argument"):
+        model(x)
+
+
+@pytest.mark.parametrize("extent", [None, "rows"])
+def test_saved_models_need_no_pytorch(extent: str | None, tmp_path: Path) -> None:
+    module = nn.Sequential(nn.Linear(3, 40), nn.ReLU(), nn.Linear(40, 2)).eval()
+    x = torch.randn(4, 3)
+    shapes = {"input": {0: torch.export.Dim(extent)}} if extent else None
+    model = nnefc.pytorch.compile(module, (x,), dynamic_shapes=shapes)
+    want = model(x).numpy()
+    model.save(tmp_path / "net.nnefc")
+    found: Any = nnefc.load(tmp_path / "net.nnefc")(x.numpy())
+    np.testing.assert_array_equal(found, want)
+
+
+def test_modules_that_cannot_be_exported_are_one_error() -> None:
+    class Deciding(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x + 1 if x.sum() > 0 else x - 1
+
+    with pytest.raises(NnefError, match="torch/export") as caught:
+        nnefc.pytorch.compile(Deciding(), (torch.randn(3),))
+    (error,) = caught.value.errors
+    assert error.place
+    assert error.place.file == __file__
