@@ -109,6 +109,11 @@ class TensorType:
         return math.prod(self.dims)
 
     @property
+    def is_empty(self) -> bool:
+        """Whether an extent is known to be 0, so that there are no items."""
+        return self.shape is not None and any(type(n) is int and n == 0 for n in self.shape)
+
+    @property
     def nbytes(self) -> Dim:
         """Bytes in memory, including halo and padding of the layout."""
         stored = self.volume if self.layout is None else self.layout.volume(self.dims)

@@ -19,7 +19,7 @@ def _gather(op: Op) -> Result:
     """Replace a gather of adjacent items by a slice, such as that of queries, keys or values."""
     table, indices = op.inputs
     constant = producer(indices, "constant")
-    if constant is None or indices.type.rank > 1:
+    if constant is None or indices.type.rank > 1 or not indices.type.volume:
         return None
     items = np.asarray(constant.attributes["value"]).reshape(-1)
     axis: int = op.attributes["axis"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
@@ -14,6 +15,7 @@ from nnefc.ops.tools.reference import apply
 from nnefc.ops.tools.table import operations
 from nnefc.passes.analysis.known_data import KnownValues, constant_op, is_widening
 from nnefc.passes.op_queries import is_constant, is_elementwise, replace, splat, splat_op
+from nnefc.support.errors import NnefError
 from nnefc.symbolic.integers import is_symbolic
 
 _READ_BLOCKS: Final = {"fused_matmul": 1, "gather": 0, "linear": 1, "matmul": 1}
@@ -39,6 +41,9 @@ class FoldConstants:
     items that repeat one number; operations of more than `work` multiplications; and operations
     that only enlarge weights: dequantization, and widening of more than `small` 16-bit floats.
     Blocks that no product or gather reads are dequantized, as nothing decodes them in registers.
+
+    Tensors without items are known, whatever computes them.  Raises NnefError `operator/empty` for
+    an operation that is undefined for them, such as a maximum.
     """
 
     name: ClassVar[str] = "fold_constants"
@@ -63,11 +68,13 @@ class FoldConstants:
         spec = operations().get(op.name)
         if spec is None or not spec.pure or not op.inputs or spec.reference is None:
             return False
+        if op.outputs and all(v.type.is_empty for v in op.outputs):
+            return True
         if spec.traits.folding is Folding.NEVER and not _blocks_without_product(op):
             return False
         if any(v.type.shape is None or is_symbolic(v.type.shape) for v in op.outputs):
             return False
-        if not all(v in known for v in op.inputs):
+        if not all(v in known or v.type.is_empty for v in op.inputs):
             return False
         if spec.traits.folding is Folding.NEVER:
             return True
@@ -109,6 +116,11 @@ def _splats(op: Op) -> list[Any] | None:
 
 def _fold(op: Op, known: KnownValues) -> list[Op]:
     """A constant for each output of `op`; they are not inserted into a graph."""
+    if all(v.type.is_empty for v in op.outputs):
+        empty = [np.empty(v.type.dims, v.type.dtype.numpy) for v in op.outputs]
+        return [constant_op(r, v.type, op.location) for v, r in zip(op.outputs, empty, strict=True)]
+    if any(v.type.is_empty for v in op.inputs):
+        return _of_no_items(op, known)
     with np.errstate(all="ignore"):
         numbers = _splats(op) if is_elementwise(op) else None
         if numbers is not None:
@@ -119,3 +131,22 @@ def _fold(op: Op, known: KnownValues) -> list[Op]:
         return [
             constant_op(r, v.type, op.location) for v, r in zip(op.outputs, results, strict=True)
         ]
+
+
+def _of_no_items(op: Op, known: KnownValues) -> list[Op]:
+    """A constant for each output of an operation on tensors of which some have no items."""
+    operands: list[Any] = []
+    for value in op.inputs:
+        dtype = value.type.dtype
+        is_empty = value.type.is_empty
+        items = np.empty(value.type.dims, dtype.numpy) if is_empty else known.items(value)
+        operands.append(widen(items, dtype))
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # the mean of no items is NaN
+        try:
+            results = apply(op, operands)
+        except (ValueError, IndexError):
+            message = f"there is no {op.name} of a tensor without items"
+            place = op.location.place if op.location is not None else None
+            raise NnefError.of("operator/empty", message, place) from None
+    return [constant_op(r, v.type, op.location) for v, r in zip(op.outputs, results, strict=True)]
