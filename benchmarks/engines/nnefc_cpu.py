@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import warnings
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -13,6 +16,8 @@ from benchmarks.engines.engine_interface import Array, Call, Engine
 if TYPE_CHECKING:
     from nnefc.runtime.run.compiled_model import CompiledModel
     from nnefc.runtime.run.model_interface import Model
+
+_DOCUMENT: Final = "model.nnef.tgz"
 
 
 class Nnefc(Engine):
@@ -81,3 +86,23 @@ def _of_file(
         return model, model.for_shapes({name: array.shape for name, array in arrays.items()})
     assert isinstance(model, CompiledModel)
     return model, model
+
+
+class NnefcOfNnef(Nnefc):
+    """nnefc with the NNEF document that it writes of a network in another format."""
+
+    name = "nnefc_nnef"
+    title = "nnefc, NNEF"
+
+    def convert(self, network: Network) -> None:
+        target = network.file(_DOCUMENT)
+        if not target.exists():
+            made = network.file(f"made_{_DOCUMENT}")
+            command = [sys.executable, "-m", "nnefc", "convert", network.archive, "-o", made]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode:
+                raise RuntimeError(done.stderr.strip())
+            made.replace(target)
+
+    def load(self, network: Network, threads: int, arrays: dict[str, Array]) -> Call:
+        return super().load(replace(network, archive=network.file(_DOCUMENT)), threads, arrays)

@@ -19,6 +19,7 @@ import typer
 from rich.console import Console
 
 from benchmarks import arguments, report
+from benchmarks.engines.nnefc_cpu import NnefcOfNnef
 from benchmarks.measure import TOLERANCE, Comparison, compare
 from benchmarks.peers import about
 from benchmarks.progress import with_progress
@@ -43,6 +44,9 @@ def main(
     json: arguments.Json = None,
     table: Annotated[Path | None, typer.Option(help="Write the tables as Markdown.")] = None,
     models_dir: arguments.ModelsDir = None,
+    nnef: Annotated[
+        bool, typer.Option(help="Also measure nnefc with the networks converted to NNEF.")
+    ] = False,
 ) -> None:
     """Measure engines on TensorFlow Lite networks alternately."""
     from nnefc.runtime.machine.roofline import measure_roofline
@@ -50,6 +54,7 @@ def main(
     names = arguments.known_of(models, "--models", NETWORKS)
     chosen = [Kind(kind) for kind in arguments.known_of(kinds, "--kinds", list(Kind))]
     measured_engines = arguments.known_of(engines, "--engines", _ENGINES.split(","))
+    measured_engines = [*measured_engines, *([NnefcOfNnef.name] if nnef else [])]
     counts = arguments.counts_of(threads, "--threads")
     for option, path in (("--json", json), ("--table", table)):
         arguments.check_writable(path, option)

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from benchmarks import artifacts
@@ -16,6 +17,7 @@ from benchmarks.engines.tvm_cpu import Tvm
 from benchmarks.measure import compare
 from benchmarks.worker import Worker
 from tests.helpers.onnx.models import model, node, save, tensor
+from tests.helpers.tflite.one_operator import Case, content_of
 
 
 @pytest.mark.skipif(find_spec("MNN") is None, reason="MNN is not installed")
@@ -49,6 +51,17 @@ def test_tvm_agrees(name: str, tmp_path: Path) -> None:
     found = compare(network, ["nnefc", "tvm"], 1, rounds=1, turn=0.0).engines["tvm"]
     assert found.is_right, (found.failure, found.error)
     assert found.turns
+
+
+def test_a_tensorflow_lite_file_is_compared_with_its_document(tmp_path: Path) -> None:
+    numbers = np.arange(6, dtype=np.float32).reshape(2, 3)
+    case = Case("RELU", [numbers], [((2, 3), "FLOAT32")])
+    path = tmp_path / "model.tflite"
+    path.write_bytes(content_of(case))
+    network = Network("net", "net", 1, tmp_path, path, {"t0": (2, 3)}, ("t1",))
+    found = compare(network, ["nnefc", "nnefc_nnef"], 1, rounds=1, turn=0.0)
+    assert found.engines["nnefc_nnef"].is_right, found.engines["nnefc_nnef"].failure
+    assert found.best_peer is found.engines["nnefc_nnef"]
 
 
 @pytest.mark.skipif(find_spec("openvino") is None, reason="OpenVINO is not installed")
