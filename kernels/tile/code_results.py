@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 from nnefc.kernels.vector.conversion import convert, truncated
@@ -46,6 +46,9 @@ Form = Literal[
 - fixed_once: codes, the product of a sum and a multiplier plus a number of 64 bits, shifted right
 - fixed_away: `fixed_once` of absolute values, with the sign of the sum
 """
+
+_STEPS: Final = 3
+"""Steps of a vector: a conversion, a multiplication, perhaps with an addition, and a rounding."""
 
 FIXED: Final = ("fixed_point", "fixed_once", "fixed_away")
 """Forms with numbers of int32 alone."""
@@ -95,6 +98,29 @@ class Ending(NamedTuple):
     def bounds_bytes(self) -> int:
         """Bytes of the bounds, and of what a residual needs behind them."""
         return BOUNDS_BYTES + (RESIDUAL_BYTES if self.residual else 0)
+
+
+class Steps:
+    """Instructions that are emitted one after the other, between other ones."""
+
+    def __init__(self, steps: Iterator[None], count: int, scaled: list[list[Lanes]]) -> None:
+        self._steps, self._count, self.scaled = steps, count, scaled
+        self._places = self._place = 0
+
+    def spread(self, places: int) -> None:
+        """The steps are spread over so many places, each a call of `advance`."""
+        self._places = places
+
+    def advance(self) -> None:
+        before, self._place = self._place, self._place + 1
+        step = self._count * self._place // self._places - self._count * before // self._places
+        for _ in range(step):
+            next(self._steps, None)
+
+    def finish(self) -> None:
+        """Emit the steps that are left."""
+        for _ in self._steps:
+            pass
 
 
 class Results:
@@ -184,13 +210,72 @@ class Results:
                 for i, x in enumerate(four, first):
                     self.store(x, j, v.at(at, i * pixel), others[i])
                 continue
-            codes, place = self._codes(four, j, of_each), v.at(at, first * pixel)
-            if len(four) == FOUR:
-                codes.store(place)
-                continue
-            self._slice(codes, 0, 2).store(place)
-            if len(four) > 2:
-                self._slice(codes, 2, 1).store(place, 2 * pixel)
+            whole = [self._scaled(x, j, other) for x, other in zip(four, of_each, strict=True)]
+            self._store_narrowed(whole, v.at(at, first * pixel))
+
+    def steps(self, sums: Sequence[Sequence[Lanes]], residuals: Sequence[Sequence[Any]]) -> Steps:
+        """The steps that requantize the sums of several pixels, of each vector of a pixel.
+
+        `residuals`: pointers, if any.
+        """
+        scaled: list[list[Lanes]] = [[] for _ in sums]
+
+        def run() -> Iterator[None]:
+            for j, (of_vector, others) in enumerate(zip(sums, residuals, strict=True)):
+                for first in range(0, len(of_vector), FOUR):
+                    four = of_vector[first : first + FOUR]
+                    yield from self._in_steps(four, j, others[first : first + FOUR], scaled[j])
+
+        count = sum(map(len, sums)) * (1 if self._is_whole else _STEPS)
+        return Steps(run(), count, scaled)
+
+    @property
+    def _is_whole(self) -> bool:
+        """Whether results of a vector are one step."""
+        return self.ending.form in FIXED or bool(self.ending.residual)
+
+    def _in_steps(
+        self, sums: Sequence[Lanes], j: int, residuals: Sequence[Any], scaled: list[Lanes]
+    ) -> Iterator[None]:
+        """Append codes less the zero point to `scaled`, for some sums side by side."""
+        if self._is_whole:
+            for x, other in zip(sums, residuals or [None] * len(sums), strict=True):
+                scaled.append(self._scaled(x, j, other))
+                yield
+            return
+        reals: list[Lanes] = []
+        for x in sums:
+            reals.append(convert(x, "float32"))
+            yield
+        products: list[Lanes] = []
+        for x in reals:
+            products.append(self._times_factor(x, j))
+            yield
+        for x in products:
+            scaled.append(self._nearest(x))
+            yield
+
+    def store_scaled(self, scaled: Sequence[Lanes], at: Any) -> None:
+        """Store the codes of pixels that follow each other in memory, from their steps."""
+        pixel = ITEMSIZE[self.ending.result] * self.v.lanes
+        for first in range(0, len(scaled), FOUR):
+            self._store_narrowed(scaled[first : first + FOUR], self.v.at(at, first * pixel))
+
+    def _store_narrowed(self, scaled: Sequence[Lanes], place: Any) -> None:
+        """Narrow and store up to four vectors that follow each other in memory."""
+        assert self.narrowing is not None
+        codes = self.narrowing.narrowed((list(scaled) * FOUR)[:FOUR])
+        if len(scaled) == FOUR:
+            codes.store(place)
+            return
+        self._slice(codes, 0, min(len(scaled), 2)).store(place)
+        if len(scaled) > 2:
+            self._slice(codes, 2, 1).store(place, 2 * self.v.lanes)
+
+    @property
+    def narrows_each(self) -> bool:
+        """Whether all results are narrowed codes of one byte."""
+        return self.narrowing is not None
 
     def residual_of(self, first: Any, number: int) -> Any:
         """Pointer to the codes of a pixel behind the first one; None without residual."""
@@ -265,10 +350,12 @@ class Results:
 
     def _product(self, sums: Lanes, j: int, residual: Any) -> Lanes:
         """Sums times factors, plus offsets and residuals."""
-        product = convert(sums, "float32") * self.terms[j][0]
-        if self.ending.offset:
-            product = product + self.terms[j][1]
+        product = self._times_factor(convert(sums, "float32"), j)
         return product if residual is None else self._with_residual(product, residual)
+
+    def _times_factor(self, reals: Lanes, j: int) -> Lanes:
+        product = reals * self.terms[j][0]
+        return product + self.terms[j][1] if self.ending.offset else product
 
     def _with_residual(self, product: Lanes, residual: Any) -> Lanes:
         """Products, perhaps rounded to codes, and the reals of other codes."""

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.tile.blocked_tile import ACCUMULATORS, MAX_HEIGHT, TAP_BYTES
-from nnefc.kernels.tile.code_results import Ending, Results
+from nnefc.kernels.tile.code_results import Ending, Results, Steps
 from nnefc.kernels.tile.dot_squares import add_squares, exchanged
 from nnefc.kernels.tile.next_weights import prefetch_next, prefetch_own
 from nnefc.kernels.tile.offset_table import table_offset
@@ -82,9 +82,12 @@ def cover_codes(
 
     `words`: of an entry of the reduction.  `overlaps`: a tile is requantized after the products of
     the next one.  Then the processor computes both at once: it does not look far enough ahead to
-    reach the products of the next tile behind the requantization of a large one.
+    reach the products of the next tile behind the requantization of a large one.  If the pixels of
+    all tables follow each other in memory, no table is read, and instructions of the requantization
+    are between products of the first entry.
     """
     dot = dot_of(kind)
+    highest = code_tile_pixels(vectors, kind, overlaps=overlaps)
 
     def prepare(v: Vector, given: Sequence[Any]) -> tuple[_Arguments, Results]:
         known = _Arguments(*given)
@@ -98,6 +101,17 @@ def cover_codes(
 
     def emit_overlapped(v: Vector, pixels: int, tiles: Any, shared: Any) -> None:
         given, results = shared
+        in_blocks = kind == "codes" and words * WORD_BYTES == v.lanes // 2
+        if pixels < highest or not in_blocks or not results.narrows_each:
+            apart(v, pixels, tiles, given, results)
+            return
+        with v.builder.if_else(_follows(v, given, results, pixels, tiles)) as (then, otherwise):
+            with then:
+                together(v, pixels, tiles, given, results)
+            with otherwise:
+                apart(v, pixels, tiles, given, results)
+
+    def apart(v: Vector, pixels: int, tiles: Any, given: _Arguments, results: Results) -> None:
         one = v.word(1)
 
         def tile(number: Any, sharing: Any = None) -> _CodeTile:
@@ -109,10 +123,44 @@ def cover_codes(
             tile(v.builder.sub(turn.index, one)).store(results, turn.values)
         tile(v.builder.sub(tiles, one)).store(results, turn.values)
 
+    def together(v: Vector, pixels: int, tiles: Any, given: _Arguments, results: Results) -> None:
+        one = v.word(1)
+
+        def tile(number: Any, sharing: Any = None) -> _CodeTile:
+            return _CodeTile(v, pixels, vectors, words, number, given, sharing, follow=True)
+
+        first = tile(v.word(0), one)
+        with v.loop(1, tiles, 1, first.sums(dot)) as turn:
+            before = tile(v.builder.sub(turn.index, one))
+            steps = before.steps(results, turn.values)
+            turn.next = tile(turn.index).sums(dot, steps)
+            before.store_neighbours(results, steps.scaled)
+        last = tile(v.builder.sub(tiles, one))
+        steps = last.steps(results, turn.values)
+        steps.finish()
+        last.store_neighbours(results, steps.scaled)
+
     tables = [_Arguments._fields.index(f"{name}_pixels") for name in ("x", "y", "residual")]
-    highest = code_tile_pixels(vectors, kind, overlaps=overlaps)
     every = emit_overlapped if overlaps else one_by_one(emit)
     return strips("int32", highest, len(_Arguments._fields), tables, every, prepare)
+
+
+def _follows(v: Vector, given: _Arguments, results: Results, pixels: int, tiles: Any) -> Any:
+    """Whether the pixels of a strip follow each other in memory, and sums have products.
+
+    Tables have pixels in the order of memory, so the first and the last one tell.
+    """
+    b = v.builder
+    last = b.sub(b.mul(tiles, v.word(pixels)), v.word(1))
+    follows = b.icmp_signed(">", given.depth, v.word(0))
+    tables = [given.x_pixels, given.y_pixels]
+    for table in [*tables, given.residual_pixels] if results.ending.residual else tables:
+        start = v.pointer(table)
+        end = v.at(start, b.mul(last, v.word(4)))
+        between = b.sub(table_offset(v, end, 0), table_offset(v, start, 0))
+        is_dense = b.icmp_signed("==", between, b.mul(last, v.word(v.lanes)))
+        follows = b.and_(follows, is_dense)
+    return follows
 
 
 class _CodeTile:
@@ -127,11 +175,13 @@ class _CodeTile:
         number: Any,
         given: _Arguments,
         tiles: Any,
+        *,
+        follow: bool = False,
     ) -> None:
         """`words`: words of an entry; `number`: of this tile in its strip.
 
         `tiles`: tiles of the strip that share the prefetch of the next weights; None if this one
-        does not.
+        does not.  `follow`: pixels follow each other in memory.
         """
         self.v, self.builder = v, v.builder
         self.height, self.vectors, self.words = height, vectors, words
@@ -140,7 +190,7 @@ class _CodeTile:
         self.taps, self.filter = v.pointer(given.taps), v.pointer(given.filter)
         self.x, self.y = v.pointer(given.x), v.pointer(given.y)
         self.starts, self.residual = v.pointer(given.starts), v.pointer(given.residual)
-        self.number, self.tiles = number, tiles
+        self.number, self.tiles, self.follow = number, tiles, follow
         skipped = self.builder.mul(self.number, v.word(4 * height))
         self.x_pixels, self.y_pixels, self.residual_pixels = (
             v.at(v.pointer(table), skipped)
@@ -157,16 +207,39 @@ class _CodeTile:
             mine = slice(j, None, self.vectors)
             results.store_each(sums[mine], j, places[mine], others[mine])
 
-    def sums(self, dot: WordDot) -> list[Lanes]:
-        """The sums of the reduction; the sum of pixel i, vector j has index i * vectors + j."""
+    def steps(self, results: Results, sums: Sequence[Lanes]) -> Steps:
+        """The requantization of sums, step by step."""
+        others: list[Any] = []
+        if results.ending.residual:
+            others += self._places(self.residual, self.residual_pixels, self.residual_plane)
+        slices = [slice(j, None, self.vectors) for j in range(self.vectors)]
+        return results.steps([sums[mine] for mine in slices], [others[mine] for mine in slices])
+
+    def store_neighbours(self, results: Results, scaled: Sequence[Sequence[Lanes]]) -> None:
+        """Store what `steps` computed of each vector of a pixel, of pixels that follow."""
+        places = list(self._places(self.y, self.y_pixels, self.y_plane))
+        for vectors, place in zip(scaled, places, strict=False):
+            results.store_scaled(vectors, place)
+
+    def sums(self, dot: WordDot, beside: Steps | None = None) -> list[Lanes]:
+        """The sums of the reduction; the sum of pixel i, vector j has index i * vectors + j.
+
+        `beside`: steps between the products of the first entry, which there is.
+        """
         v = self.v
-        base = [v.at(self.x, table_offset(v, self.x_pixels, i)) for i in range(self.height)]
+        base = self._pixels(self.x, self.x_pixels)
         starts = [v.load(self.starts, v.nbytes * j) for j in range(self.vectors)]
         row = dot.planes * self.vectors * v.nbytes
         first, sums = v.word(0), starts * self.height
         if isinstance(dot, DotInstruction) and dot.squares and self.words == 1 and self.height > 1:
             first = self.builder.and_(self.depth, v.word(-2))
             sums = self._squares(dot, first, sums, base)
+        if beside is not None:
+            sources, at = self._tap(first, base, self.words * row)
+            beside.spread(self.words * len(sums))
+            sums = self._entry(dot, sums, sources, at, row, beside)
+            beside.finish()
+            first = v.word(1)
         with v.loop(first, self.depth, 1, sums) as turn:
             sums = list(turn.values)
             sources, at = self._tap(turn.index, base, self.words * row)
@@ -203,7 +276,13 @@ class _CodeTile:
         return exchanged(turn.values, self.vectors)
 
     def _entry(
-        self, dot: WordDot, sums: list[Lanes], sources: Sequence[Any], at: Any, row: int
+        self,
+        dot: WordDot,
+        sums: list[Lanes],
+        sources: Sequence[Any],
+        at: Any,
+        row: int,
+        beside: Steps | None = None,
     ) -> list[Lanes]:
         """Add the products of an entry; `row`: bytes of the weights of a word.
 
@@ -212,17 +291,23 @@ class _CodeTile:
         """
         if dot.instructions == 1 or self.words * dot.planes <= _FEW_PRODUCTS:
             for c in range(self.words):
-                sums = self._word(dot, sums, sources, at, WORD_BYTES * c, c * row)
+                sums = self._word(dot, sums, sources, at, (WORD_BYTES * c, c * row), beside)
             return sums
         v = self.v
         with v.loop(0, v.word(self.words), 1, sums) as turn:
             place = v.at(at, self.builder.mul(turn.index, v.word(row)))
             offset = self.builder.mul(turn.index, v.word(WORD_BYTES))
-            turn.next = self._word(dot, turn.values, sources, place, offset, 0)
+            turn.next = self._word(dot, turn.values, sources, place, (offset, 0))
         return turn.values
 
     def _word(
-        self, dot: WordDot, sums: Sequence[Lanes], sources: Sequence[Any], at: Any, *offsets: Any
+        self,
+        dot: WordDot,
+        sums: Sequence[Lanes],
+        sources: Sequence[Any],
+        at: Any,
+        offsets: tuple[Any, Any],
+        beside: Steps | None = None,
     ) -> list[Lanes]:
         """Sums with the products of a word; `offsets`: from pixels in `sources`, and from `at`."""
         offset, first = offsets
@@ -233,6 +318,8 @@ class _CodeTile:
             for j in range(self.vectors):
                 k = i * self.vectors + j
                 added[k] = dot.add(added[k], codes, weights[j])
+                if beside is not None:
+                    beside.advance()
         return added
 
     def _weights(self, at: Any, offset: int, j: int, planes: int) -> list[Lanes]:
@@ -245,6 +332,14 @@ class _CodeTile:
         """Pointers to the vectors of the tile in y, or in the residual."""
         v = self.v
         planes = [v.at(start, self.builder.mul(plane, v.word(j))) for j in range(self.vectors)]
-        for i in range(self.height):
-            offset = table_offset(v, pixels, i)
-            yield from (v.at(p, offset) for p in planes)
+        of_planes = [self._pixels(p, pixels) for p in planes]
+        for of_pixel in zip(*of_planes, strict=True):
+            yield from of_pixel
+
+    def _pixels(self, start: Any, pixels: Any) -> list[Any]:
+        """Pointers to the pixels of the tile."""
+        v = self.v
+        if not self.follow:
+            return [v.at(start, table_offset(v, pixels, i)) for i in range(self.height)]
+        first = v.at(start, table_offset(v, pixels, 0))
+        return [v.at(first, i * v.lanes) for i in range(self.height)]
