@@ -25,7 +25,7 @@ from nnefc.kernels.tile.offset_table import table_offset
 from nnefc.kernels.tile.strips import one_by_one, strips
 from nnefc.kernels.vector.dot_words import WORD_BYTES, DotInstruction, WordDot, WordKind, dot_of
 from nnefc.kernels.vector.lanes import Lanes
-from nnefc.kernels.vector.vector_builder import Vector
+from nnefc.kernels.vector.vector_builder import Vector, separate_function
 
 
 class _Arguments(NamedTuple):
@@ -107,9 +107,14 @@ def cover_codes(
             return
         with v.builder.if_else(_follows(v, given, results, pixels, tiles)) as (then, otherwise):
             with then:
-                together(v, pixels, tiles, given, results)
+                # in one function with the other loop, LLVM spends more instructions on both
+                run = separate_function(v.builder, follow, "int32", v.lanes, 1 + len(given))
+                v.builder.call(run, [tiles, *given])
             with otherwise:
                 apart(v, pixels, tiles, given, results)
+
+    def follow(v: Vector, tiles: Any, *words: Any) -> None:
+        together(v, highest, tiles, *prepare(v, words))
 
     def apart(v: Vector, pixels: int, tiles: Any, given: _Arguments, results: Results) -> None:
         one = v.word(1)
