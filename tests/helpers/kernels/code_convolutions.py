@@ -175,7 +175,7 @@ def result(
     type_ = TensorType(dtype, shape, layout)
     operands = [blocked, *(constant(g.graph, x) for x in known)]
     if residual is not None:
-        operands.append(g.input(residual, halo(rank, 1)))
+        operands.append(g.input(residual, halo(rank, shape[-1] % 2)))
     attributes = {**case.attributes, "expression": expression}
     name = "fused_code_deconv" if case.reverse else "fused_code_conv"
     op = g.graph.insert(Op(name, operands, attributes, [type_]))

@@ -39,20 +39,21 @@ from tests.helpers.kernels.code_convolutions import (
 )
 
 KINDS = pytest.mark.parametrize(
-    "kind", ["direct", "overlapping", "depthwise", "winograd3", "winograd4"]
+    "kind", ["direct", "overlapping", "following", "depthwise", "winograd3", "winograd4"]
 )
 
 
 def _usual(kind: str, seed: int = 5) -> Case:
     """A window of 3 x 3 with padding and two or three blocks of outputs, the last not full.
 
-    That of overlapping tiles has 1 x 1.
+    That of overlapping tiles has 1 x 1; pixels of all tensors follow each other, or do not.
     """
     rng = np.random.default_rng(seed)
     limits = np.iinfo(CODES)
-    x = rng.integers(limits.min, limits.max + 1, (1, 19, 9, 7)).astype(CODES)
+    columns = 6 if kind == "following" else 7
+    x = rng.integers(limits.min, limits.max + 1, (1, 19, 9, columns)).astype(CODES)
     depthwise = kind == "depthwise"
-    size = 1 if kind == "overlapping" else 3
+    size = 1 if kind in ("overlapping", "following") else 3
     shape = (19, 1, size, size) if depthwise else (2 * LANES + 5, 19, size, size)
     w = rng.integers(-128, 128, shape).astype(np.int8)
     zero, groups = np.zeros((), np.int8), 19 if depthwise else 1
