@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.tile.blocked_tile import ACCUMULATORS, MAX_HEIGHT, TAP_BYTES
@@ -53,6 +53,12 @@ class _Arguments(NamedTuple):
     residual: Any
     residual_pixels: Any
     residual_plane: Any
+
+
+class _TileOf(Protocol):
+    """Makes a tile of a strip."""
+
+    def __call__(self, number: Any, sharing: Any = None) -> _CodeTile: ...
 
 
 _OVERLAPPED: Final = 12
@@ -99,11 +105,17 @@ def cover_codes(
         tile = _CodeTile(v, pixels, vectors, words, number, given, tiles)
         tile.store(results, tile.sums(dot))
 
+    def tile_of(v: Vector, pixels: int, given: _Arguments, *, follow: bool = False) -> _TileOf:
+        def tile(number: Any, sharing: Any = None) -> _CodeTile:
+            return _CodeTile(v, pixels, vectors, words, number, given, sharing, follow=follow)
+
+        return tile
+
     def emit_overlapped(v: Vector, pixels: int, tiles: Any, shared: Any) -> None:
         given, results = shared
         in_blocks = kind == "codes" and words * WORD_BYTES == v.lanes // 2
         if pixels < highest or not in_blocks or not results.narrows_each:
-            apart(v, pixels, tiles, given, results)
+            _emit_apart(v, tiles, tile_of(v, pixels, given), results, dot)
             return
         with v.builder.if_else(_follows(v, given, results, pixels, tiles)) as (then, otherwise):
             with then:
@@ -111,43 +123,40 @@ def cover_codes(
                 run = separate_function(v.builder, follow, "int32", v.lanes, 1 + len(given))
                 v.builder.call(run, [tiles, *given])
             with otherwise:
-                apart(v, pixels, tiles, given, results)
+                _emit_apart(v, tiles, tile_of(v, pixels, given), results, dot)
 
-    def follow(v: Vector, tiles: Any, *words: Any) -> None:
-        together(v, highest, tiles, *prepare(v, words))
-
-    def apart(v: Vector, pixels: int, tiles: Any, given: _Arguments, results: Results) -> None:
-        one = v.word(1)
-
-        def tile(number: Any, sharing: Any = None) -> _CodeTile:
-            return _CodeTile(v, pixels, vectors, words, number, given, sharing)
-
-        first = tile(v.word(0), one)  # prefetches alone
-        with v.loop(1, tiles, 1, first.sums(dot)) as turn:
-            turn.next = tile(turn.index).sums(dot)
-            tile(v.builder.sub(turn.index, one)).store(results, turn.values)
-        tile(v.builder.sub(tiles, one)).store(results, turn.values)
-
-    def together(v: Vector, pixels: int, tiles: Any, given: _Arguments, results: Results) -> None:
-        one = v.word(1)
-
-        def tile(number: Any, sharing: Any = None) -> _CodeTile:
-            return _CodeTile(v, pixels, vectors, words, number, given, sharing, follow=True)
-
-        first = tile(v.word(0), one)
-        with v.loop(1, tiles, 1, first.sums(dot)) as turn:
-            before = tile(v.builder.sub(turn.index, one))
-            steps = before.steps(results, turn.values)
-            turn.next = tile(turn.index).sums(dot, steps)
-            before.store_neighbours(results, steps.scaled)
-        last = tile(v.builder.sub(tiles, one))
-        steps = last.steps(results, turn.values)
-        steps.finish()
-        last.store_neighbours(results, steps.scaled)
+    def follow(v: Vector, tiles: Any, *arguments: Any) -> None:
+        given, results = prepare(v, arguments)
+        _emit_together(v, tiles, tile_of(v, highest, given, follow=True), results, dot)
 
     tables = [_Arguments._fields.index(f"{name}_pixels") for name in ("x", "y", "residual")]
     every = emit_overlapped if overlaps else one_by_one(emit)
     return strips("int32", highest, len(_Arguments._fields), tables, every, prepare)
+
+
+def _emit_apart(v: Vector, tiles: Any, tile: _TileOf, results: Results, dot: WordDot) -> None:
+    """Tiles that are requantized behind the products of the next one."""
+    one = v.word(1)
+    first = tile(v.word(0), one)  # prefetches alone
+    with v.loop(1, tiles, 1, first.sums(dot)) as turn:
+        turn.next = tile(turn.index).sums(dot)
+        tile(v.builder.sub(turn.index, one)).store(results, turn.values)
+    tile(v.builder.sub(tiles, one)).store(results, turn.values)
+
+
+def _emit_together(v: Vector, tiles: Any, tile: _TileOf, results: Results, dot: WordDot) -> None:
+    """Tiles of pixels that follow each other, requantized between the products of the next one."""
+    one = v.word(1)
+    first = tile(v.word(0), one)
+    with v.loop(1, tiles, 1, first.sums(dot)) as turn:
+        before = tile(v.builder.sub(turn.index, one))
+        steps = before.steps(results, turn.values)
+        turn.next = tile(turn.index).sums(dot, steps)
+        before.store_neighbours(results, steps.scaled)
+    last = tile(v.builder.sub(tiles, one))
+    steps = last.steps(results, turn.values)
+    steps.finish()
+    last.store_neighbours(results, steps.scaled)
 
 
 def _follows(v: Vector, given: _Arguments, results: Results, pixels: int, tiles: Any) -> Any:
