@@ -8,9 +8,10 @@ from typing import Any
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operators.attention import attention, causal_mask
 from nnefc.frontends.common.operators.axes import normalize_axis
+from nnefc.frontends.common.operators.einsum import einsum as einstein_sum
 from nnefc.frontends.common.values import Operand, OperatorError, has_no_items
-from nnefc.frontends.torch.item_types import filled_tuple
-from nnefc.frontends.torch.registry import Integers, Number, operator
+from nnefc.frontends.torch.item_types import filled_tuple, result_type
+from nnefc.frontends.torch.registry import Integers, Number, Tensors, operator
 from nnefc.ir import DType
 
 # -- convolutions
@@ -163,6 +164,13 @@ def matmul(
     if x.type.rank == 1:
         del shape[-1 if y.type.rank == 1 else -2]
     return make.reshape(z, tuple(shape))
+
+
+@operator("aten.einsum.default")
+def einsum(make: OpBuilder, equation: str, tensors: Tensors, path: Number = None) -> Any:
+    del path  # the order of products, which changes no result
+    dtype = result_type(*tensors)
+    return einstein_sum(make, equation, [make.cast(each, dtype) for each in tensors])
 
 
 @operator("aten.addmm.default", "aten.baddbmm.default")

@@ -190,6 +190,29 @@ def layer_norm(
     return normalized(make, input, axes, weight, bias, eps)
 
 
+@operator("aten.instance_norm.default")
+def instance_norm(
+    make: OpBuilder,
+    input: Operand,
+    weight: Operand | None,
+    bias: Operand | None,
+    running_mean: Operand | None,
+    running_var: Operand | None,
+    use_input_stats: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool = True,
+) -> Any:
+    """The statistics of each channel of each sample, or those that are given."""
+    del cudnn_enabled
+    if not use_input_stats and running_mean is not None and running_var is not None:
+        return batch_norm_inference(
+            make, input, weight, bias, running_mean, running_var, momentum, eps
+        )[0]
+    axes = range(2, input.type.rank)
+    return normalized(make, input, axes, weight, bias, eps, channels_at=1)
+
+
 @operator("aten.group_norm.default")
 def group_norm(
     make: OpBuilder,
