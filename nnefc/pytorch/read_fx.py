@@ -24,6 +24,7 @@ from nnefc.frontends.torch.program import (
     Range,
     Ref,
 )
+from nnefc.frontends.torch.registry import is_in_place
 from nnefc.ir import DType
 from nnefc.support.errors import NnefError, Place
 
@@ -252,11 +253,11 @@ def _path(node: fx.Node) -> str:
 
 
 def used_nodes(nodes: Sequence[Node], outputs: tuple[Argument, ...]) -> tuple[Node, ...]:
-    """The nodes that outputs depend on; operators have no other effects."""
+    """The nodes that outputs depend on, and those that change a tensor in place."""
     wanted = set(names_in(outputs))
     used: list[Node] = []
     for node in reversed(nodes):
-        if node.name in wanted:
+        if node.name in wanted or is_in_place(node.target):
             used.append(node)
             wanted.update(names_in(tuple(node.arguments.values())))
     return tuple(reversed(used))

@@ -2,10 +2,63 @@
 
 from __future__ import annotations
 
-from nnefc.frontends.torch.program import Node, Program
-from nnefc.frontends.torch.registry import find, operators, refusal
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from nnefc.frontends.torch.program import Argument, Node, Program, Ref
+from nnefc.frontends.torch.registry import find, is_in_place, operators, refusal
 from nnefc.ops.tools.suggest import suggestion
 from nnefc.support.errors import Diagnostics, Place
+
+_VIEWS: Final = frozenset(
+    f"aten.{name}"
+    for name in (
+        *("view.default", "_unsafe_view.default", "reshape.default", "flatten.using_ints"),
+        *("permute.default", "transpose.int", "t.default", "numpy_T.default", "expand.default"),
+        *("slice.Tensor", "select.int", "narrow.default", "diagonal.default", "unfold.default"),
+        *("split.Tensor", "split_with_sizes.default", "chunk.default", "unbind.int"),
+        *("squeeze.dims", "squeeze.dim", "squeeze.default", "unsqueeze.default"),
+        *("as_strided.default", "alias.default", "detach.default", "view_as.default"),
+    )
+)
+"""Operators whose results may share the memory of an argument."""
+
+
+def _references(value: Argument) -> Iterator[str]:
+    """The names of the values in an argument."""
+    if isinstance(value, Ref):
+        yield value.name
+    elif isinstance(value, tuple):
+        for each in value:
+            yield from _references(each)
+
+
+def _uses(node: Node) -> set[str]:
+    """The names of the values that a node takes."""
+    return {name for each in node.arguments.values() for name in _references(each)}
+
+
+def shared_changes(nodes: Sequence[Node]) -> list[Node]:
+    """The nodes that change a tensor in place which is seen elsewhere, by its name or a view.
+
+    The program uses the results of the others in place of these tensors.
+    """
+    by_name = {each.name: each for each in nodes}
+    found: list[Node] = []
+    for i, node in enumerate(nodes):
+        if not is_in_place(node.target):
+            continue
+        changed = next(_references(node.arguments.get("self")), "")
+        source = by_name.get(changed)
+        views = {each.name for each in nodes[:i] if _is_view(each) and changed in _uses(each)}
+        seen = any(_uses(each) & {changed, *views} for each in nodes[i + 1 :])
+        if source is None or _is_view(source) or seen:
+            found.append(node)
+    return found
+
+
+def _is_view(node: Node) -> bool:
+    return node.target in _VIEWS or node.target == "operator.getitem"
 
 
 def unknown_operators(program: Program) -> dict[str, list[Node]]:
@@ -14,6 +67,10 @@ def unknown_operators(program: Program) -> dict[str, list[Node]]:
     for node in program.nodes():
         if find(node.target) is None:
             found.setdefault(node.target, []).append(node)
+    for graph in (program.graph, *program.bodies.values()):
+        for node in shared_changes(graph.nodes):
+            if find(node.target) is not None:
+                found.setdefault(node.target, []).append(node)
     return found
 
 
@@ -27,6 +84,9 @@ def check_operators(program: Program, diagnostics: Diagnostics) -> None:
         reason = refusal(target)
         if reason is not None:
             message = f"{target}{within}{more}: {reason}"
+        elif is_in_place(target) and find(target) is not None:
+            message = f"{target}{within}{more}: a tensor is changed that is also used elsewhere"
+            reason = message
         hint = "" if reason else suggestion(target, operators())
         place = first.place or Place(program.file)
         diagnostics.error("torch/operator", message, place, hint=hint)

@@ -103,10 +103,32 @@ def refusal(name: str) -> str | None:
     return _refused.get(name)
 
 
-def find(name: str) -> Operator | None:
-    """The function for an overload; None if there is none."""
+def refusals() -> Mapping[str, str]:
+    """The reasons for all operators that are not supported."""
     _load()
-    return _operators.get(name)
+    return _refused
+
+
+def find(name: str) -> Operator | None:
+    """The function for an overload; None if there is none.
+
+    An overload that changes a tensor in place has the function of the one that does not: the
+    program uses its result from there on, see `check_operators`.
+    """
+    _load()
+    return _operators.get(name) or _operators.get(functional(name))
+
+
+def functional(name: str) -> str:
+    """The overload that computes the same as one in place; the name itself for others."""
+    operation, _, overload = name.rpartition(".")
+    return f"{operation[:-1]}.{overload}" if is_in_place(name) else name
+
+
+def is_in_place(name: str) -> bool:
+    """Whether an overload changes its first argument: `aten.add_.Tensor`."""
+    operation = name.rpartition(".")[0]
+    return operation.startswith("aten.") and operation.endswith("_") and operation[-2:] != "__"
 
 
 def operators() -> Mapping[str, Operator]:

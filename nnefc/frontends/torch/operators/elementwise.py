@@ -199,6 +199,16 @@ def clamp(make: OpBuilder, self: Operand, min: Number = None, max: Number = None
     return x if max is None else binary(make, "min", x, max, dtype)
 
 
+@operator("aten.clamp_min.default", "aten.clamp_min.Tensor")
+def clamp_min(make: OpBuilder, self: Operand, min: Number) -> Any:
+    return clamp(make, self, min)
+
+
+@operator("aten.clamp_max.default", "aten.clamp_max.Tensor")
+def clamp_max(make: OpBuilder, self: Operand, max: Number) -> Any:
+    return clamp(make, self, None, max)
+
+
 @operator("aten.where.self", "aten.where.ScalarOther", "aten.where.ScalarSelf", "aten.where.Scalar")
 def where(make: OpBuilder, condition: Operand, self: Number, other: Number) -> Any:
     a, b = common(make, self, other)
