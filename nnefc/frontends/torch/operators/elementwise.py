@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operators import boolean_arithmetic
+from nnefc.frontends.common.operators.axes import normalize_axis, slice_in_dim
 from nnefc.frontends.common.values import Operand, OperatorError
 from nnefc.frontends.torch.item_types import common, in_reals, result_type, tensor
 from nnefc.frontends.torch.registry import Number, operator
@@ -48,6 +49,28 @@ def rsub(make: OpBuilder, self: Number, other: Number, alpha: Number = 1) -> Any
 @operator("aten.mul.Tensor", "aten.mul.Scalar")
 def mul(make: OpBuilder, self: Number, other: Number) -> Any:
     return binary(make, "mul", self, other)
+
+
+@operator("aten.addcmul.default")
+def addcmul(
+    make: OpBuilder, self: Operand, tensor1: Operand, tensor2: Operand, value: Number = 1
+) -> Any:
+    """self + value tensor1 tensor2."""
+    return add(make, self, mul(make, scaled(make, tensor1, value), tensor2))
+
+
+@operator("aten.addcdiv.default")
+def addcdiv(
+    make: OpBuilder, self: Operand, tensor1: Operand, tensor2: Operand, value: Number = 1
+) -> Any:
+    """self + value tensor1 / tensor2."""
+    return add(make, self, div(make, scaled(make, tensor1, value), tensor2))
+
+
+@operator("aten.lerp.Scalar", "aten.lerp.Tensor")
+def lerp(make: OpBuilder, self: Operand, end: Operand, weight: Number) -> Any:
+    """self + weight (end - self)."""
+    return add(make, self, mul(make, sub(make, end, self), weight))
 
 
 @operator("aten.div.Tensor", "aten.div.Scalar", "aten.true_divide.Tensor")
@@ -310,6 +333,15 @@ def softplus(make: OpBuilder, self: Operand, beta: float = 1.0, threshold: float
     steep = scaled(make, self, beta)
     soft = make("div", make("softplus", steep), beta) if beta != 1 else make("softplus", steep)
     return make("select", make("gt", steep, threshold), self, soft)
+
+
+@operator("aten.glu.default")
+def glu(make: OpBuilder, self: Operand, dim: int = -1) -> Any:
+    """The first half along an axis, times the sigmoid of the second."""
+    at = normalize_axis(dim, self.type.rank)
+    extent = self.type.dims[at]
+    first = slice_in_dim(make, self, at, 0, extent // 2)
+    return make("mul", first, make("sigmoid", slice_in_dim(make, self, at, extent // 2, extent)))
 
 
 @operator("aten.mish.default")

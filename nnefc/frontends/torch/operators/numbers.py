@@ -85,6 +85,12 @@ _unary("math.floor", math.floor)
 _unary("math.trunc", math.trunc)
 
 
+@operator("torch.sym_ite")
+def either(make: OpBuilder, a: Number, b: Number, c: Number) -> Any:
+    """`b` if a condition holds, else `c`."""
+    return b if a else c
+
+
 @operator("aten.scalar_tensor.default")
 def scalar_tensor(make: OpBuilder, s: Number, dtype: DType | None = None) -> Any:
     return tensor(make, s, dtype or DEFAULT_REAL)
