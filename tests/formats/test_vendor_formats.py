@@ -71,7 +71,7 @@ def test_logicals_may_have_one_bit_or_eight(bits: int) -> None:
     np.testing.assert_array_equal(stored.array, items)
 
 
-@pytest.mark.parametrize("name", BLOCK_BYTES)
+@pytest.mark.parametrize("name", CODES)
 @pytest.mark.parametrize("shape", [(3, 64), (2, 4, 16), (5, 2, 2, 8)])
 def test_blocks_stay_quantized(name: str, shape: tuple[int, ...], tmp_path: Path) -> None:
     row = int(np.prod(shape[1:])) // 32 * BLOCK_BYTES[name]

@@ -131,10 +131,11 @@ def compute(expression: Expression, inputs: list[Any]) -> list[bytes]:
     with np.errstate(all="ignore"):
         for each in expression.steps:
             operands = (values[o] for o in each.operands)
-            is_literal = each.op == "literal"
-            values.append(
-                np.float32(each.value or 0) if is_literal else OPERATIONS[each.op](*operands)
-            )
+            if each.op == "literal":
+                assert each.value is not None
+                values.append(np.float32(each.value))
+            else:
+                values.append(OPERATIONS[each.op](*operands))
     return [np.float32(values[result]).tobytes() for result in expression.results]
 
 
