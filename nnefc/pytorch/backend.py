@@ -39,7 +39,10 @@ def nnefc(
     mode: str | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Callable[..., Any]:
-    """The backend of `torch.compile`; raises NnefError for wrong options.
+    """The backend of `torch.compile`: a callable for a graph of Dynamo.
+
+    Calls raise NnefError for wrong options, and where gradients are asked for.  Errors within a
+    compilation would be wrapped, and leave Dynamo's evaluator of frames behind.
 
     Args:
         module: A graph of Dynamo.
@@ -51,7 +54,10 @@ def nnefc(
 
     del mode
     chosen = dict(options or {})
-    check_names(nnefc, chosen, OPTIONS)
+    try:
+        check_names(nnefc, chosen, OPTIONS)
+    except (NnefError, TypeError) as error:
+        return _raising(error)
     weights = _static_tensors(module, inputs)
 
     def compile_graph(graph: fx.GraphModule, fakes: Sequence[Any]) -> Callable[..., Any]:
@@ -66,7 +72,7 @@ def nnefc(
         del graph, fakes
         message = "the backend nnefc computes no gradients, which this call asks for"
         hint = "call the module within torch.no_grad() or torch.inference_mode()"
-        raise NnefError.of("torch/training", message, hint=hint)
+        return _raising(NnefError.of("torch/training", message, hint=hint))
 
     compile_functional: Any = aot_module_simplified
     return compile_functional(
@@ -76,6 +82,15 @@ def nnefc(
         inference_compiler=compile_graph,
         decompositions=kept_table(),
     )
+
+
+def _raising(error: Exception) -> Callable[..., Any]:
+    """A graph whose calls raise an error."""
+
+    def run(*args: Any) -> Any:
+        raise error
+
+    return run
 
 
 def _static_tensors(module: fx.GraphModule, inputs: Sequence[Any]) -> dict[int, torch.Tensor]:

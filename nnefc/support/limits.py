@@ -64,16 +64,37 @@ def how_to_raise(*names: str, what: str = "the document") -> str:
 
 
 _MOST_FRAMES = 100_000
+_MOST_FRAMES_ON_STACK = 5_000
+
+
+def _calls_need_no_stack() -> bool:
+    """Whether Python's own evaluator runs frames (PEP 523)."""
+    import ctypes
+
+    api = ctypes.pythonapi
+    try:
+        interpreter, evaluator = (
+            api.PyInterpreterState_Get,
+            api._PyInterpreterState_GetEvalFrameFunc,
+        )
+        default = ctypes.cast(api._PyEval_EvalFrameDefault, ctypes.c_void_p).value
+    except AttributeError:  # another version of Python
+        return True
+    interpreter.restype = evaluator.restype = ctypes.c_void_p
+    evaluator.argtypes = (ctypes.c_void_p,)
+    return evaluator(interpreter()) == default
 
 
 @contextmanager
 def room_for_recursion(frames: int = _MOST_FRAMES) -> Generator[None]:
     """Raise the recursion limit for `frames` frames, at most 100,000, within the block.
 
-    Calls between Python functions do not use the C stack, so this is safe.
+    Calls between Python functions do not use the C stack, so this is safe, unless a debugger or
+    PyTorch's Dynamo evaluates frames: then at most 5,000 frames fit.
     """
     before = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(before, 1000 + min(frames, _MOST_FRAMES)))
+    most = _MOST_FRAMES if _calls_need_no_stack() else _MOST_FRAMES_ON_STACK
+    sys.setrecursionlimit(max(before, 1000 + min(frames, most)))
     try:
         yield
     finally:

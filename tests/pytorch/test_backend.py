@@ -18,7 +18,7 @@ import torch._dynamo
 from torch import nn
 
 from nnefc.pytorch.backend import nnefc
-from nnefc.support.errors import NnefWarning
+from nnefc.support.errors import NnefError, NnefWarning
 
 
 @pytest.fixture(autouse=True)
@@ -77,7 +77,7 @@ def test_graphs_with_unknown_operators_are_run_by_pytorch() -> None:
 
 def test_training_is_refused() -> None:
     compiled: Any = torch.compile(nn.Linear(3, 4), backend=nnefc)
-    with torch.enable_grad(), pytest.raises(Exception, match=r"(?s)no gradients.*no_grad"):
+    with torch.enable_grad(), pytest.raises(NnefError, match=r"(?s)no gradients.*no_grad"):
         compiled(torch.randn(2, 3))
 
 

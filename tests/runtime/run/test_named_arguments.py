@@ -120,7 +120,7 @@ CALLS = "emit_c inputs profile reset run save"
 
 def test_dir_lists_what_the_reference_documents(tmp_path: Path) -> None:
     compiled, symbolic = static(tmp_path), dynamic(tmp_path / "dynamic")
-    assert dir(compiled) == sorted(f"{FACTS} {CALLS}".split())
+    assert dir(compiled) == sorted(f"{FACTS} {CALLS} emit_openvx".split())
     more = "for_shapes input_names input_shapes output_names output_shapes plans session shapes"
     facts = "constant_bytes outputs threads variables"
     assert dir(symbolic) == sorted(f"{CALLS} {facts} {more} states symbols".split())
