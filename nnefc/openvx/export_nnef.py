@@ -17,8 +17,9 @@ RULE: Final = "openvx/export"
 COMMENT: Final = "# A graph of OpenVX layers.\n"
 COMMENT_ON_CODES: Final = """\
 # The quantization file says how tensors are rounded: those of U8 and S8 to whole numbers, those of
-# Q7.8 to multiples of 1/256.  Halves go up, where OpenVX rounds them to even codes, or everything
-# towards zero: results of a layer differ by one unit at most.
+# Q7.8 to multiples of 1/256.  Halves go up, where the text of OpenVX rounds them to even codes, or
+# everything towards zero: results of a layer differ from the text's by one unit at most.  Those of
+# the conformance suite's arithmetic may differ by more.
 """
 
 
