@@ -29,6 +29,13 @@ class SinkReshapes:
     enters_loops: ClassVar[bool] = True
 
     def run(self, graph: Graph) -> bool:
+        changed = False
+        while self._sweep(graph):  # views behind views come into reach
+            changed = True
+        return changed
+
+    def _sweep(self, graph: Graph) -> bool:
+        """Move each operation at most once; returns whether one moved."""
         reached = set[Value]()
         """Products, and results of element-wise operations in their shape."""
         changed = False
