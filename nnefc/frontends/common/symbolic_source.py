@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from nnefc.frontends.common.bind_symbols import bind, impossible_extents, linear_shapes
+from nnefc.frontends.common.bind_symbols import (
+    bind,
+    evaluated_shapes,
+    impossible_extents,
+    linear_shapes,
+)
 from nnefc.frontends.common.extents import NoValue, extent_of
 from nnefc.frontends.common.graph_source import DeclaredOutput, GraphSource, SymbolicShape
 from nnefc.frontends.common.sample_shapes import sample_shapes, samples_of_values
@@ -98,6 +103,20 @@ class SymbolicSource:
 
     def check_nodes(self, shapes: Mapping[str, Sequence[int]], diagnostics: Diagnostics) -> None:
         """Nothing: graphs report the errors of a document."""
+
+    def bound(
+        self, shapes: Mapping[str, Sequence[int]], lifted: Mapping[str, int] | None
+    ) -> tuple[dict[str, Sequence[int]], dict[str, int]]:
+        """The shapes of all inputs, and the values of the symbols, for a graph.
+
+        `shapes`: of some inputs; `lifted`: values that replace those that the shapes determine,
+        which may be symbolic.  Raises NnefError for shapes that contradict the document.
+        """
+        values = bind(self.signature, shapes, self.given)
+        if lifted is not None:
+            values = {**self.given, **lifted}
+            shapes = evaluated_shapes(self.signature, shapes, values)
+        return {**self.determined(values), **shapes}, values
 
     def linear_shapes(self) -> LinearShapes | None:
         """The shapes of the inputs and the assertions as data; None if some are not linear."""

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from nnefc.formats.source_files import SourceFiles
 from nnefc.formats.tflite.model import Model, Tensor
-from nnefc.frontends.common.bind_symbols import bind, evaluated_shapes
 from nnefc.frontends.common.graph_names import output_names
 from nnefc.frontends.common.graph_source import DeclaredOutput
 from nnefc.frontends.common.graph_states import GraphStates
@@ -159,11 +158,7 @@ class TfliteSource(SymbolicSource):
         """
         diagnostics = diagnostics or Diagnostics(limit=self.limits.errors)
         self.require_inputs(shapes)
-        values = bind(self.signature, shapes, self.given)
-        if lifted is not None:
-            values = {**self.given, **lifted}
-            shapes = evaluated_shapes(self.signature, shapes, values)
-        chosen = {**self.determined(values), **shapes}
+        chosen, _ = self.bound(shapes, lifted)
         stored = GraphStates(states or {}, capacity)
         names, model = self._names, self.model
         return build_graph(

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from nnefc.formats.source_files import SourceFiles
 from nnefc.formats.tensor_file import StoredTensor
-from nnefc.frontends.common.bind_symbols import bind, evaluated_shapes
 from nnefc.frontends.common.graph_names import output_names
 from nnefc.frontends.common.graph_source import DeclaredOutput
 from nnefc.frontends.common.graph_states import GraphStates
@@ -118,11 +117,7 @@ class TorchSource(SymbolicSource):
         diagnostics = diagnostics or Diagnostics(limit=self.limits.errors)
         self.require_inputs(shapes)
         self.check_nodes(shapes, diagnostics)
-        values = bind(self.signature, shapes, self.given)
-        if lifted is not None:
-            values = {**self.given, **lifted}
-            shapes = evaluated_shapes(self.signature, shapes, values)
-        chosen = {**self.determined(values), **shapes}
+        chosen, values = self.bound(shapes, lifted)
         return build_graph(
             self.program,
             self._arrays,

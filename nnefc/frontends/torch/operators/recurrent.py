@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 from nnefc.frontends.common.op_builder import OpBuilder
@@ -82,7 +81,7 @@ def _layers(
             both = ([_reordered(make, cell, each[i]) for i in (2, 3)] for each in given)
             b = _stacked(make, [make("concat", pair, axis=0) for pair in both])
         begin = [slice_in_dim(make, x, 0, rows[0], rows[-1] + 1) for x in states]
-        every, *last = run_layer(make, replace(layer), x, w, r, b, None, begin)
+        every, *last = run_layer(make, layer, x, w, r, b, None, begin)
         steps, _, batch, hidden = every.type.dims
         x = make.reshape(make.transpose(every, (0, 2, 1, 3)), (steps, batch, directions * hidden))
         for kept, each in zip(lasts, last, strict=True):
