@@ -17,6 +17,15 @@ from nnefc.ir import DType
 # -- convolutions
 
 
+def _as_float64(
+    make: OpBuilder, x: Operand, weight: Operand, bias: Operand | None
+) -> tuple[Operand, Operand, Operand | None]:
+    """The operands of a convolution of integers, which is computed in float64."""
+    wide = DType.FLOAT64
+    b = None if bias is None else make.cast(bias, wide)
+    return make.cast(x, wide), make.cast(weight, wide), b
+
+
 def convolved(
     make: OpBuilder,
     x: Operand,
@@ -29,8 +38,7 @@ def convolved(
 ) -> Any:
     """x [n, channels, ..] or [channels, ..], weight [outputs, channels / groups, ..]."""
     if not x.type.dtype.is_float:
-        a, w = (make.cast(t, DType.FLOAT64) for t in (x, weight))
-        b = None if bias is None else make.cast(bias, DType.FLOAT64)
+        a, w, b = _as_float64(make, x, weight, bias)
         y = convolved(make, a, w, b, stride, padding, dilation, groups)
         return make.cast(y, x.type.dtype)
     count = weight.type.rank - 2
@@ -99,8 +107,7 @@ def conv_transpose(
 ) -> Any:
     """input [n, channels, ..] or [channels, ..], weight [channels, outputs / groups, ..]."""
     if not input.type.dtype.is_float:
-        a, w = (make.cast(t, DType.FLOAT64) for t in (input, weight))
-        b = None if bias is None else make.cast(bias, DType.FLOAT64)
+        a, w, b = _as_float64(make, input, weight, bias)
         y = conv_transpose(make, a, w, b, stride, padding, output_padding, groups, dilation)
         return make.cast(y, input.type.dtype)
     count = weight.type.rank - 2
