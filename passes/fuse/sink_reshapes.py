@@ -52,8 +52,14 @@ class SinkReshapes:
 
 
 def _moved(graph: Graph, op: Op, reached: set[Value]) -> Op:
-    """The operation in the shape of a product that it reads behind a reshape, or itself."""
+    """The operation in the shape of a product that it reads behind a reshape, or itself.
+
+    It stays where it reads a product in its own shape.  So it moves once: between two products it
+    would move without end.
+    """
     dims = op.output.type.dims
+    if any(v in reached and v.type.dims == dims for v in op.inputs):
+        return op
     for value in op.inputs:
         source = _source(value)
         if source is value or source not in reached or value.type.dims != dims:
