@@ -77,8 +77,8 @@ class _WrittenModel(RecordedModel, Protocol):
         """Whether a tensor is rounded to codes, as the last one of a group is."""
         ...
 
-    def rounded(self, name: str) -> str | None:
-        """The name of the reals that are rounded to codes; None where both round equally."""
+    def rounded(self, name: str) -> str:
+        """The name of the reals that are rounded to codes by the last operation of a group."""
         ...
 
 
@@ -112,8 +112,8 @@ class _OnnxNodes:
 
         return name in self._nodes.makers and self._nodes.makers[name].op_type == LAST
 
-    def rounded(self, name: str) -> str | None:
-        return None  # to even codes, as the function of QUANTIZE does
+    def rounded(self, name: str) -> str:
+        return self._nodes.makers[name].input[0]
 
 
 class _Writer:
@@ -141,10 +141,9 @@ class _Writer:
         computed = [each for each in node.inputs if each is not None and each.data is None]
         names = {each.index: self._names.get(each.index, "") for each in computed}
         if not reads_or_writes_codes(node):
-            reals = self._model.rounded(output["name"])
-            if node.operator.name != "QUANTIZE" or len(computed) != 1 or reals is None:
-                return None
-            names = {computed[0].index: reals}
+            return None
+        if node.operator.name == "QUANTIZE" and [each.type for each in computed] == ["FLOAT32"]:
+            names = {computed[0].index: self._model.rounded(output["name"])}
         if not all(map(self._model.is_computed, names.values())):
             return None
         operator = node.operator

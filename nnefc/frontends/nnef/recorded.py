@@ -92,7 +92,7 @@ class DocumentNodes:
         entry = self.entries.get(name)
         return entry is not None and self.items(name) is None and has_parameters(entry)
 
-    def rounded(self, name: str) -> str | None:
+    def rounded(self, name: str) -> str:
         """The name of the reals that are rounded to codes."""
         return name + _ROUNDED
 

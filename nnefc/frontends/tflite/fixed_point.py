@@ -193,6 +193,16 @@ def _float64(number: float) -> KnownTensor:
     return KnownTensor(np.array(number, np.float64), DType.FLOAT64)
 
 
+def nearest(make: OpBuilder, x: Operand) -> Operand:
+    """The nearest whole numbers, halves away from zero, as reals."""
+    size = make("abs", x)
+    below = make("floor", size)
+    # the sum with 1/2 is rounded up to 1 for the largest number below 1/2
+    is_far = make("ge", make("sub", size, below), 0.5)
+    size = make("select", is_far, make("add", below, 1.0), below)
+    return make("select", make("lt", x, 0.0), make("neg", size), size)
+
+
 def centered(make: OpBuilder, x: Operand, tensor: Tensor) -> Operand:
     """Codes less their zero point, as int32."""
     wide, zero = make.cast(x, DType.INT32), zero_of(tensor)

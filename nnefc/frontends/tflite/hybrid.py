@@ -17,7 +17,7 @@ from nnefc.formats.tflite.model import Tensor
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import of_rank
 from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError
-from nnefc.frontends.tflite.fixed_point import int32, scales_of, zero_of
+from nnefc.frontends.tflite.fixed_point import nearest, scales_of, zero_of
 from nnefc.frontends.tflite.operands import known_array
 from nnefc.ir import DType
 
@@ -117,7 +117,7 @@ def _symmetric(make: OpBuilder, x: Operand, axes: tuple[int, ...]) -> Rounded:
     reach = make("select", make("eq", reach, 0.0), one, reach)
     largest = known_array(LARGEST, DType.FLOAT32)
     scaled = make("mul", x, make("div", largest, reach))
-    codes = make("max", make("min", _whole(make, scaled), int32(LARGEST)), int32(-LARGEST))
+    codes = make("max", make("min", nearest(make, scaled), largest), -LARGEST)
     return Rounded(make.cast(codes, DType.INT8), make("div", reach, largest), None)
 
 
@@ -135,18 +135,12 @@ def _asymmetric(make: OpBuilder, x: Operand, axes: tuple[int, ...]) -> Rounded:
         "lt", make("add", make("abs", below), 128.0), make("add", make("abs", above), 127.0)
     )
     exact = make("select", is_better, from_low, from_high)
-    zero = _whole(make, make("max", make("min", exact, 127.0), -128.0))
+    zero = nearest(make, make("max", make("min", exact, 127.0), -128.0))
     scale = make.cast(step, DType.FLOAT32)
     scaled = make("mul", x, make("div", known_array(1, DType.FLOAT32), scale))
     moved = make("add", scaled, make.cast(zero, DType.FLOAT32))
-    codes = make("max", make("min", _whole(make, moved), int32(127)), int32(-128))
+    codes = make("max", make("min", nearest(make, moved), 127.0), -128.0)
     return Rounded(make.cast(codes, DType.INT8), scale, make.cast(zero, DType.INT8))
-
-
-def _whole(make: OpBuilder, x: Operand) -> Operand:
-    """The nearest int32 of reals, halves away from zero."""
-    half = make("select", make("lt", x, 0.0), known_array(-0.5, x.type.dtype), 0.5)
-    return make.cast(make("add", x, half), DType.INT32)
 
 
 # -- products

@@ -30,14 +30,13 @@ from tests.helpers.command_line import Cli
 from tests.helpers.nnef.conformance import needs_tflite, tflite_cases
 from tests.helpers.tflite.networks_of_codes import codes_of_16_bits, requantized, several
 from tests.helpers.tflite.one_operator import (
-    Case,
     Constant,
     content_of,
     inputs_of,
     litert_results,
     source_of,
 )
-from tests.helpers.tflite.operators_on_codes import add, codes, conv, linear, mul, scaled
+from tests.helpers.tflite.operators_on_codes import add, codes, conv, halves, linear, mul
 
 Array = np.ndarray[Any, Any]
 
@@ -97,7 +96,7 @@ def operators_of(document: NnefModel) -> list[str]:
 
 def test_a_record_gives_the_bits_of_the_reference_kernel(tmp_path: Path) -> None:
     """Interpreted, and of the convolution also compiled."""
-    for case in (linear(), add(), mul(), conv()):
+    for case in (linear(), add(), mul(), conv(), halves()):
         content, path = content_of(case), tmp_path / case.name
         (expected,) = litert_results(content, [inputs_of(case)])
         document = assert_equal_bits(source_of(content), inputs_of(case), expected, path)
@@ -128,16 +127,6 @@ def test_codes_that_are_rounded_again(tmp_path: Path) -> None:
     (found,) = evaluated(plain, document, inputs)
     difference = found - reals_of(document, expected)[0]
     assert abs(difference).max() <= 0.0801, "a unit of the largest scale"
-
-
-def test_halves_of_reals_are_rounded_as_by_the_operator(tmp_path: Path) -> None:
-    """To even codes, as XNNPACK does; NNEF rounds them up."""
-    x = np.arange(-20, 20, dtype=np.float32) / 4
-    quantization = {1: scaled(0.5, zero=3)}
-    case = Case("QUANTIZE", [x], [((40,), "INT8")], "QuantizeOptions", {}, 1, quantization)
-    expected = [(np.rint(x / 0.5) + 3).astype(np.int8)]
-    document = assert_equal_bits(source_of(content_of(case)), [x], expected, tmp_path / "net")
-    assert operators_of(document) == ["QUANTIZE"]
 
 
 def test_codes_of_16_bits(tmp_path: Path) -> None:

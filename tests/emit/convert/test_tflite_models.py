@@ -41,6 +41,7 @@ from tests.helpers.tflite.operators_on_codes import (
     add,
     codes,
     conv,
+    halves,
     hybrid,
     linear,
     linear_of_16_bits,
@@ -181,7 +182,7 @@ def by_nnefc(content: bytes, path: Path, inputs: Sequence[Array]) -> list[Array]
 
 def test_a_record_gives_the_bits_of_the_reference_kernel(tmp_path: Path) -> None:
     """Interpreted, and of the convolution also compiled."""
-    for case in (linear(), add(), mul(), conv()):
+    for case in (linear(), add(), mul(), conv(), halves()):
         content = content_of(case)
         (expected,) = litert_results(content, [inputs_of(case)])
         model = tflite_onnx_model(source_of(content), {}, Diagnostics()).proto

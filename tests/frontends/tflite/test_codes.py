@@ -21,6 +21,7 @@ from tests.helpers.tflite.one_operator import (
     reference_results,
     source_of,
 )
+from tests.helpers.tflite.operators_on_codes import halves
 
 RNG = np.random.default_rng(26)
 U8, I8 = "UINT8", "INT8"
@@ -255,6 +256,17 @@ def test_compiled_resampling_is_exact(case: Case, tmp_path: Path) -> None:
     calls = [[codes(case.outputs[0][1], 1, 4, 5, 3)] for _ in range(5)]
     for inputs, (expected,) in zip(calls, litert_results(content, calls), strict=True):
         np.testing.assert_array_equal(model(*inputs), expected)
+
+
+def test_exact_halves_of_reals_are_rounded_away_from_zero(tmp_path: Path) -> None:
+    """Interpreted and compiled."""
+    for type_ in (I8, U8, "INT16"):
+        content = content_of(halves(type_))
+        ((expected,),) = litert_results(content, [inputs_of(halves(type_))])
+        assert np.all(differences(halves(type_)) == 0), type_
+        (tmp_path / "net.tflite").write_bytes(content)
+        found = nnefc.compile(tmp_path / "net.tflite")(*inputs_of(halves(type_)))
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_multipliers() -> None:

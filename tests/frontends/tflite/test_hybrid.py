@@ -11,7 +11,7 @@ import pytest
 
 import nnefc
 from nnefc.support.errors import NnefError
-from tests.frontends.tflite.test_operators import fixed, lstm_inputs, real, reals
+from tests.frontends.tflite.test_operators import fixed, lstm_inputs, real
 from tests.helpers.tflite.one_operator import (
     Array,
     Case,
@@ -26,6 +26,11 @@ from tests.helpers.tflite.one_operator import (
 
 RNG = np.random.default_rng(27)
 WINDOW = {"padding": 0, "stride_w": 1, "stride_h": 2}
+
+
+def reals(*shape: int) -> Array:
+    """Of this module alone: other numbers may be rounded otherwise in float64."""
+    return RNG.standard_normal(shape).astype(np.float32)
 
 
 def codes(*shape: int) -> Constant:

@@ -77,3 +77,12 @@ def hybrid() -> Case:
     outputs = [((3, 6), "FLOAT32")]
     options = "FullyConnectedOptions"
     return Case("FULLY_CONNECTED", inputs, outputs, options, {}, 4, {1: scaled(0.01)})
+
+
+def halves(type_: str = "INT8") -> Case:
+    """Rounded reals: exact halves of a unit, their neighbours in float32, and large numbers."""
+    exact = np.arange(-300, 300, dtype=np.float32) / 4
+    x = np.concatenate([exact, *(np.nextafter(exact, np.float32(each)) for each in (-1e3, 1e3))])
+    x = np.append(x, np.array([1e9, -1e9, -0.0], np.float32))
+    given = {1: scaled(0.5, zero=3)}
+    return Case("QUANTIZE", [x], [(x.shape, type_)], "QuantizeOptions", {}, 1, given)

@@ -11,7 +11,7 @@ from typing import Any
 from nnefc.formats.tflite.model import Tensor
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.values import KnownTensor, Operand
-from nnefc.frontends.tflite.fixed_point import as_codes, real, scale_of, zero_tensor
+from nnefc.frontends.tflite.fixed_point import as_codes, nearest, real, scale_of, zero_tensor
 from nnefc.frontends.tflite.operators import activations, pooling
 from nnefc.frontends.tflite.registry import CODES, Node, operator
 from nnefc.ir import DType
@@ -108,4 +108,6 @@ def sqrt(make: OpBuilder, input: Operand, node: Node) -> Any:
 
 @operator("QUANTIZE", types=("FLOAT32",))
 def quantize(make: OpBuilder, input: Operand, node: Node) -> Any:
-    return make("quantize", input, scale_tensor(node.output), zero_tensor(node.output))
+    """The nearest codes, halves away from zero."""
+    units = make("div", input, scale_tensor(node.output))
+    return make("quantize", nearest(make, units), real(1.0), zero_tensor(node.output))

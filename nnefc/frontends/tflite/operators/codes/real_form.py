@@ -50,8 +50,6 @@ def reads_or_writes_codes(node: Node) -> bool:
     given = (*node.inputs, *node.outputs)
     if any(each is not None and each.is_variable for each in given):
         return False  # a state keeps the type that it has in the file
-    if node.operator.name == "QUANTIZE" and not _has_codes(node.inputs[0]):
-        return False
     # reals with weights of codes are rounded in each call, which is written as it is
     return any(_has_codes(each) and each is not None and each.data is None for each in given)
 
