@@ -29,7 +29,7 @@ WINDOW = {"padding": 0, "stride_w": 1, "stride_h": 2}
 
 
 def reals(*shape: int) -> Array:
-    """Of this module alone: other numbers may be rounded otherwise in float64."""
+    """Drawn by this module alone, so that cases of other modules do not change these."""
     return RNG.standard_normal(shape).astype(np.float32)
 
 
