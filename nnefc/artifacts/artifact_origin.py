@@ -40,7 +40,9 @@ class FromArtifact(SavedAsContent):
         from nnefc.artifacts.content import content_of_prepared, updated_values
 
         values = updated_values(model)
-        return content_of_prepared(self.artifact.graph, self.config, values, targets, progress)
+        return content_of_prepared(
+            self.artifact.graph, self.config, values, targets, progress, self.artifact.notes
+        )
 
     def save(
         self,

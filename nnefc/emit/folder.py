@@ -17,7 +17,7 @@ from nnefc.emit.openvx.cmake import openvx_cmake
 from nnefc.emit.openvx.module import openvx_module
 from nnefc.emit.session_states import SessionStates
 from nnefc.emit.shared import link_shared
-from nnefc.formats.atomic import replace_folder
+from nnefc.formats.atomic import replace_folder, require_new_folder
 from nnefc.formats.files import FilePath
 from nnefc.runtime.artifact.build_static import CodeBuild, TargetBuild
 from nnefc.runtime.artifact.write_static import PortableModel
@@ -126,6 +126,8 @@ def _write(
     """Write the folder; `embed` writes the weights, and returns the object file."""
     earlier = EarlierFolder.of(path)
     earlier.check(interface.name)
+    if not earlier.has_model:
+        require_new_folder(path)
     with replace_folder(path, merge=earlier.has_model) as folder:
         weights = folder / f"{interface.name}.weights"
         with weights.open("xb") as file:

@@ -55,3 +55,8 @@ __all__ = [
     "Tensor",
     "Type",
 ]
+
+
+def __dir__() -> list[str]:
+    """The names of the standard, without those of modules."""
+    return [*__all__, *(name for name in globals() if name.startswith("__"))]

@@ -60,13 +60,13 @@ class Context(Reference):
 
         Args:
             type: "nnef".
-            url: The path of a folder or an archive.
+            url: The path of a folder or an archive, or a URL with the scheme `file`.
 
         Raises:
             NnefError: With the errors of the document; `openvx/kernel` for another type, and for
                 networks with states, or with tensors that OpenVX lacks.
         """
-        return import_kernel(type, url, self._shared.limits)
+        return import_kernel(type, url, self._shared)
 
     def create_graph(self) -> Graph:
         """A graph without nodes."""

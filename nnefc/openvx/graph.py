@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from threading import RLock
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,7 @@ from nnefc.support.errors import Diagnostics, NnefError
 if TYPE_CHECKING:
     from nnefc.formats.files import FilePath
     from nnefc.frontends.openvx.build_graph import Network
+    from nnefc.frontends.openvx.describe import Description
     from nnefc.frontends.openvx.verify import Verified
     from nnefc.runtime.plan.launch_info import LaunchInfo
     from nnefc.runtime.run.model_interface import Model
@@ -42,7 +44,7 @@ class Graph(Reference):
     every violated rule.
     """
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: Shared | None = None) -> None:
         self._shared = require_made(shared, Shared, "graph", "Context.create_graph")
         self._lock = RLock()
         self._layers: list[Layer] = []
@@ -189,6 +191,7 @@ class Graph(Reference):
         """
         if not isinstance(kernel, Kernel):
             refuse("kernel", kernel, "kernel")
+        kernel.check_scope(self._shared)
         for i, tensor in enumerate(tensors):
             if not isinstance(tensor, Tensor):
                 refuse(f"{kernel.name}: parameter {i}", tensor, "tensor")
@@ -266,27 +269,32 @@ class Graph(Reference):
     def describe(self) -> list[dict[str, Any]]:
         """The nodes in order of execution, for JSON; verifies the graph if it has changed.
 
-        Each has `node`, `kind`, `tensors`, and `skip` or `upscale` along x and y if its kind
-        has one.
+        Each has `node`, `kind`, `tensors`, the other `parameters`, and `skip` or `upscale` along x
+        and y if its kind has one.  Tensors are those that `set_parameter` has set.
         """
-        from nnefc.frontends.openvx.describe import described
-
-        with self._lock:
-            if self._compiled is None:
-                self.verify()
-            assert self._verified is not None
-            return described(self._verified)
+        return self._description().nodes
 
     def description(self) -> str:
         """What `describe` returns as text, then inputs, outputs, and the number of launches."""
-        from nnefc.frontends.openvx.describe import description_text
+        with self._lock:
+            launches = Counter[str]()
+            for each in self.launches:
+                launches[each.kernel] += each.times
+            return self._description().text(launches)
+
+    def _description(self) -> Description:
+        from nnefc.frontends.openvx.describe import Description, described
 
         with self._lock:
-            network, model = self._current()
-            text = description_text(self.describe(), network.inputs, network.outputs)
-        kernels = {launch.kernel for launch in model.launches}
-        launches = sum(launch.times for launch in model.launches)
-        return f"{text}\nlaunches: {launches}, kernels: {len(kernels)}"
+            network, _ = self._current()
+            assert self._verified is not None
+            name_of = self._parameters.name_of
+            return Description(
+                self._shared.arithmetic,
+                described(self._verified, name_of),
+                list(map(name_of, network.inputs)),
+                list(map(name_of, network.outputs)),
+            )
 
     @property
     def launches(self) -> tuple[LaunchInfo, ...]:
@@ -303,6 +311,26 @@ class Graph(Reference):
             for root, result in zip(network.outputs, results, strict=True):
                 np.copyto(self._parameters.memory(root), result)
             self._parameters.written(network.outputs)
+
+    def save(self, path: FilePath, *, targets: Sequence[str] | None = None) -> None:
+        """Write the compiled layers as an artifact, which `nnefc inspect` and `nnefc.load` open.
+
+        Its model takes and returns arrays of the inputs and outputs that `description` lists.
+        `nnefc inspect` shows the nodes, too.  The graph is verified first if it has changed.
+
+        Args:
+            path: The file, such as layers.nnefc; an existing file is replaced.
+            targets: Processors to compile for, as `CompiledModel.save` has them.
+
+        Raises:
+            NnefError: As `verify` and `CompiledModel.save`.
+        """
+        with self._lock:
+            network, _ = self._current()
+            description = self._description()
+        from nnefc.openvx.save import save_layers
+
+        save_layers(path, network.graph, targets, self._shared.threads, description)
 
     def emit_openvx(
         self, folder: FilePath, *, name: str | None = None, target: str = "native"
@@ -331,8 +359,10 @@ class Graph(Reference):
             NnefError: With every violated rule, as `verify`; `openvx/export` with every layer that
                 NNEF 1.0.2 cannot say, and why; or if the container cannot be written.
         """
+        from nnefc.formats.files import require_path
         from nnefc.openvx.export_nnef import document_of_layers
 
+        require_path("the document", path)
         if not self._layers:
             raise NnefError.of("openvx/empty", "the graph has no nodes")
         with self._lock:

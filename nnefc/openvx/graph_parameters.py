@@ -57,23 +57,46 @@ class GraphParameters:
         for root in self._present:
             _check_not_static(root, layers)
 
+    def present(self, root: TensorInfo) -> TensorInfo:
+        """The tensor that is used now for a tensor of the graph."""
+        return self._present.get(root, root)
+
+    def name_of(self, tensor: TensorInfo) -> str:
+        """The name of a tensor of a node, or of the one that is used now for it."""
+        present = self.present(tensor.root)
+        if present is tensor.root:
+            return tensor.name
+        if tensor is tensor.root:
+            return present.name
+        ends = (f"{a}:{a + n}" for a, n in zip(tensor.start, tensor.dims or (), strict=True))
+        return f"{present.name}[{', '.join(ends)}]"
+
+    def _described(self, root: TensorInfo) -> str:
+        """The name of the present tensor, and the parameters that it is."""
+        numbers = [str(i) for i, each in enumerate(self._roots) if each is root]
+        if not numbers:
+            return str(root)
+        plural = "s" if len(numbers) > 1 else ""
+        return f"{self.present(root)} (parameter{plural} {', '.join(numbers)})"
+
     def memory(self, root: TensorInfo) -> Array:
         """The memory that a tensor of the graph uses now."""
-        return memory_of(self._present.get(root, root))
+        return memory_of(self.present(root))
 
     def check_results(self, roots: Iterable[TensorInfo]) -> None:
         """Raise NnefError if two of these results share items."""
-        present = [self._present.get(root, root) for root in roots]
-        for i, tensor in enumerate(present):
-            for other in present[:i]:
-                if may_overlap(tensor, other):
-                    message = f"two results share items after an exchange: {other} and {tensor}"
+        listed = list(roots)
+        for i, root in enumerate(listed):
+            for other in listed[:i]:
+                if may_overlap(self.present(root), self.present(other)):
+                    names = f"{self._described(other)} and {self._described(root)}"
+                    message = f"two results share items after an exchange: {names}"
                     raise NnefError.of("openvx/graph-parameter", message)
 
     def written(self, roots: Iterable[TensorInfo]) -> None:
         """Note that the tensors that these results use now were written."""
         for root in roots:
-            self._present.get(root, root).root.version += 1
+            self.present(root).root.version += 1
 
 
 def _tensor_of(layer: Layer, parameter: object) -> TensorInfo:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 from nnefc.frontends.openvx.enumerations import Direction
 from nnefc.frontends.openvx.layers import Declaration, Layer
 from nnefc.openvx.reference import Reference, require_made
+from nnefc.openvx.shared import Shared
 from nnefc.options.arguments import abbreviated
-from nnefc.support.errors import NnefError
-from nnefc.support.limits import Limits
+from nnefc.support.errors import Diagnostic, NnefError
 
 if TYPE_CHECKING:
     from nnefc.frontends.openvx.networks import KernelParameter
@@ -25,12 +25,14 @@ IMPORT_TYPE: Final = "nnef"
 class Kernel(Reference):
     """A network that `Context.import_kernel_from_url` read."""
 
-    def __init__(self, network: Graph) -> None:
+    def __init__(self, network: Graph | None = None, shared: Shared | None = None) -> None:
+        """`shared`: of the context."""
         from nnefc.frontends.openvx.networks import kernel_parameters
         from nnefc.ir import Graph
 
         self._network = require_made(network, Graph, "kernel", "Context.import_kernel_from_url")
-        self._parameters = tuple(kernel_parameters(network))
+        self._parameters = tuple(kernel_parameters(self._network))
+        self._shared = shared
 
     @property
     def name(self) -> str:
@@ -46,6 +48,11 @@ class Kernel(Reference):
     def network(self) -> Graph:
         """The operations."""
         return self._network
+
+    def check_scope(self, shared: Shared) -> None:
+        """Raise NnefError for a kernel of another context."""
+        if self._shared is not shared:
+            raise NnefError.of("openvx/scope", f"kernel = {self!r} belongs to another context")
 
     def __repr__(self) -> str:
         return f"<Kernel {self.name}>"
@@ -64,14 +71,47 @@ def kernel_layer(kernel: Kernel, number: int, tensors: Sequence[TensorInfo]) -> 
     return Layer(kernel.name, number, declaration, named, {}, kernel.network)
 
 
-def import_kernel(type: str, url: str | Path, limits: Limits) -> Kernel:
+def import_kernel(type: str, url: str | Path, shared: Shared) -> Kernel:
     """The kernel of an NNEF document; raises NnefError."""
     from nnefc.api.importing import import_model
 
     if not isinstance(type, str) or type != IMPORT_TYPE:
         message = f"type = {abbreviated(type)}: kernels are imported from {IMPORT_TYPE!r} documents"
         raise NnefError.of("openvx/kernel", message)
-    if not isinstance(url, str | Path) or Path(url).suffix.lower() in (".onnx", ".tflite"):
-        message = f"url = {abbreviated(url)}: expected the path of an NNEF document"
-        raise NnefError.of("openvx/kernel", message)
-    return Kernel(import_model(Path(url), limits=limits))
+    path = _path_of(url)
+    try:
+        return Kernel(import_model(path, limits=shared.limits), shared)
+    except NnefError as wrong:
+        raise NnefError([_for_kernels(each) for each in wrong.errors]) from None
+
+
+def _path_of(url: object) -> Path:
+    """The path that a URL with the scheme `file`, or a path, names; raises NnefError."""
+    hint = "name a folder or an archive"
+    if isinstance(url, str | Path) and str(url):
+        scheme, _, rest = str(url).partition(":")
+        if "://" in str(url) and scheme.lower() != "file":
+            hint = "download it, and name its path"
+        else:
+            path = _file_path(rest) if scheme.lower() == "file" else Path(url)
+            if path.suffix.lower() not in (".onnx", ".tflite"):
+                return path
+            hint = "convert it first: nnefc convert"
+    message = f"url = {abbreviated(url)}: expected the path of an NNEF document"
+    raise NnefError.of("openvx/kernel", message, hint=hint)
+
+
+def _file_path(rest: str) -> Path:
+    """The path in what follows `file:`, also behind the host `localhost`."""
+    from urllib.request import url2pathname
+
+    return Path(url2pathname(rest.removeprefix("//localhost")))
+
+
+def _for_kernels(error: Diagnostic) -> Diagnostic:
+    """An error of a document, with a hint that applies to kernels."""
+    if error.rule != "data/missing":
+        return error
+    hint = "put the .dat files beside the document, or write it with random values: "
+    hint += "nnefc.save_archive(nnefc.import_model(PATH, random_weights=1), ARCHIVE)"
+    return error._replace(hint=hint)

@@ -9,7 +9,7 @@ from nnefc.openvx.reference import Reference, require_made
 class Node(Reference):
     """A layer of a graph, which methods such as `Graph.convolution_layer` return."""
 
-    def __init__(self, layer: Layer) -> None:
+    def __init__(self, layer: Layer | None = None) -> None:
         self._layer = require_made(layer, Layer, "node", "methods of Graph")
 
     @property

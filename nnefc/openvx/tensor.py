@@ -21,7 +21,9 @@ class Tensor(Reference):
     `create_tensor_from_view`.
     """
 
-    def __init__(self, info: TensorInfo, shared: Shared, graph: object = None) -> None:
+    def __init__(
+        self, info: TensorInfo | None = None, shared: Shared | None = None, graph: object = None
+    ) -> None:
         """`shared`: of the context; `graph`: the graph of a virtual tensor."""
         self._info = require_made(info, TensorInfo, "tensor", "Context.create_tensor")
         self._shared = shared
@@ -41,7 +43,7 @@ class Tensor(Reference):
     def name(self, name: str) -> None:
         if not isinstance(name, str) or not name:
             refuse("name", name, "text")
-        self._info.name = name
+        self._info.rename(name)
 
     @property
     def dims(self) -> Dims | None:
@@ -76,8 +78,11 @@ class Tensor(Reference):
         """A view of the items from `view_start` to `view_end`, exclusive; it shares the memory."""
         info = self._info
         if info.dims is None or info.format is None:
-            message = f"{info} has no dims or type yet: a view needs them"
-            raise NnefError.of("openvx/view", message, hint="give dims and data_type")
+            lacks = {"dims": info.dims, "data_type": info.format}
+            missing = " and ".join(name for name, value in lacks.items() if value is None)
+            message = f"{info} is virtual and has no {missing} yet: a view needs them"
+            hint = f"create_virtual_tensor with {missing}"
+            raise NnefError.of("openvx/view", message, hint=hint)
         start, end = checked_dims(view_start, "view_start", 0), checked_dims(view_end, "view_end")
         fits = len(start) == len(end) == len(info.dims) and all(
             0 <= a < b <= n for a, b, n in zip(start, end, info.dims, strict=True)
@@ -90,8 +95,8 @@ class Tensor(Reference):
         dims = tuple(b - a for a, b in zip(start, end, strict=True))
         offset = info.start or (0,) * len(dims)
         place = tuple(a + b for a, b in zip(offset, start, strict=True))
-        name = f"{info.name}[{', '.join(f'{a}:{b}' for a, b in zip(start, end, strict=True))}]"
-        view = TensorInfo(name, dims, info.format, parent=info.root, start=place)
+        region = f"[{', '.join(f'{a}:{b}' for a, b in zip(start, end, strict=True))}]"
+        view = TensorInfo(region, dims, info.format, parent=info.root, start=place, viewed=info)
         return Tensor(view, self._shared, self._graph)
 
     def copy_from(self, array: object) -> None:

@@ -63,6 +63,10 @@ class ArtifactReader:
                 "precision": self.precision,
             }
             """The options that the model was lowered with, by name."""
+            self.notes: Facts = {
+                key: self.options[key] for key in ("openvx",) if key in self.options
+            }
+            """`openvx`: a description of the graph of layers that the model was compiled from."""
             self.targets: list[Facts] = content["targets"]
             self._arrays: list[Facts] = content["arrays"]
 

@@ -82,7 +82,9 @@ class Artifact(ArtifactReader):
             return {str(facts["label"]): self._value(facts, "now") for facts in self.states}
 
     def with_states(self, values: Mapping[str, Array]) -> Iterator[bytes | memoryview]:
-        """The bytes of a file with new current values, by label, and no options but of lowering."""
+        """The bytes of a file with new current values, by label; of its options, those of
+        lowering and the description of layers stay.
+        """
         from nnefc.runtime.artifact.artifact_file_writer import with_changes
 
         with self.reading():
@@ -90,7 +92,7 @@ class Artifact(ArtifactReader):
                 tuple(facts["now"]): np.ascontiguousarray(values[facts["label"]]).tobytes()
                 for facts in self.states
             }
-            content = {**self.file.content, "options": self.lowering_options}
+            content = {**self.file.content, "options": {**self.lowering_options, **self.notes}}
             yield from with_changes(self.file, pieces, content)
 
     def _value(self, facts: Facts, which: str) -> Array:

@@ -15,6 +15,7 @@ from nnefc.cli.compile.options import (
     Dynamic,
     Emit,
     Explain,
+    FixedPointPosition,
     Name,
     Output,
     Plan,
@@ -43,6 +44,7 @@ def compile_(
     name: Name = None,
     dynamic: Dynamic = False,
     state_capacity: StateCapacity = None,
+    fixed_point_position: FixedPointPosition = None,
     plan: Plan = False,
     explain: Explain = False,
     tune: Tune = False,
@@ -87,7 +89,7 @@ def compile_(
         nnefc compile llm.tgz --dynamic --symbol S=64 --emit c --state-capacity 2048 -o llm
     """
     options = CodeOptions.of(compiling.config(threads), tune, explain)
-    destination = Destination.of(output, target, emit, name, state_capacity)
+    destination = Destination.of(output, target, emit, name, state_capacity, fixed_point_position)
     if dynamic:
         facts = compile_dynamic(model, document, strict, options, destination, plan=plan)
         print_json(facts) if json else print_dynamic(facts)
@@ -115,7 +117,7 @@ def compile_document(
     emitted = destination.emit_options
     if emitted is not None and emitted.state_capacity is not None:
         raise usage(f"--state-capacity {emitted.state_capacity} needs --dynamic", "add --dynamic")
-    openvx = emitted is not None and emitted.openvx
+    openvx = emitted is not None and emitted.fixed_point_position is not None
     start = time.perf_counter()
     why = "a plan is made for known shapes; --dynamic keeps symbols, and plans for these values"
     if openvx:

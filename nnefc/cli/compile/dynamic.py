@@ -45,7 +45,8 @@ def compile_dynamic(
         raise usage("--dynamic needs a file to write", "add -o net.nnefc")
     if document.batch is not None:
         raise usage("--batch does not apply with --dynamic", "name shapes: --symbol or --shape")
-    if destination.emit_options is not None and destination.emit_options.openvx:
+    emit_options = destination.emit_options
+    if emit_options is not None and emit_options.fixed_point_position is not None:
         raise usage(
             "--emit openvx is for a model of known shapes: not with --dynamic",
             "name its shapes with --symbol or --shape, without --dynamic",

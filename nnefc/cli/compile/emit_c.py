@@ -30,8 +30,8 @@ class EmitOptions:
     target: str
     state_capacity: int | None = None
     """The most items of growing states."""
-    openvx: bool = False
-    """Whether a module for OpenVX is written."""
+    fixed_point_position: int | None = None
+    """Of int16 tensors in a module for OpenVX; None: no module is written."""
 
 
 def check_emit(
@@ -40,6 +40,7 @@ def check_emit(
     name: str | None,
     targets: Sequence[str] | None,
     state_capacity: int | None = None,
+    fixed_point_position: int | None = None,
 ) -> EmitOptions | None:
     """The checked options of `--emit`; None without it.
 
@@ -50,6 +51,11 @@ def check_emit(
     from nnefc.emit.names import check_name
     from nnefc.kernels.target.isa import NATIVE
 
+    if fixed_point_position is not None and emit != "openvx":
+        raise usage(
+            f"--fixed-point-position {fixed_point_position} is for a kernel of OpenVX",
+            "add --emit openvx -o FOLDER",
+        )
     if emit is None:
         if name is not None:
             raise usage(f"--name {name} needs --emit", "add --emit c -o FOLDER")
@@ -76,12 +82,13 @@ def check_emit(
             f"--target {','.join(wanted)}: an object file has code for one target",
             "write a folder for each",
         )
-    return EmitOptions(output, name, wanted[0], state_capacity, emit == "openvx")
+    position = (fixed_point_position or 0) if emit == "openvx" else None
+    return EmitOptions(output, name, wanted[0], state_capacity, position)
 
 
 def write_folder(result: CompileResult, emit_options: EmitOptions) -> dict[str, Any]:
     """Write the folder and return the sizes of its files, for JSON."""
-    names = result.emit_c(emit_options.folder, emit_options.name, openvx=emit_options.openvx)
+    names = result.emit_c(emit_options.folder, emit_options.name, emit_options.fixed_point_position)
     return emit_facts(emit_options, names)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from nnefc.cli.support.printing import compiling
 
@@ -44,8 +44,11 @@ class CompileResult(Protocol):
         """Write an artifact, with a progress bar on standard error."""
         ...
 
-    def emit_c(self, folder: Path, name: str | None, *, openvx: bool) -> list[str]:
-        """Write a folder for C programs and return the names of its files."""
+    def emit_c(self, folder: Path, name: str | None, position: int | None) -> list[str]:
+        """Write a folder for C programs and return the names of its files.
+
+        `position`: of int16 tensors in a module for OpenVX; None: without a module.
+        """
         ...
 
 
@@ -76,11 +79,13 @@ class NativeModel:
         with compiling(others(self.targets)) as advance:
             self.model.save(path, targets=self.targets, progress=advance)
 
-    def emit_c(self, folder: Path, name: str | None, *, openvx: bool) -> list[str]:
+    def emit_c(self, folder: Path, name: str | None, position: int | None) -> list[str]:
         (target,) = self.targets
-        write = self.model.emit_openvx if openvx else self.model.emit_c
         with compiling(others(self.targets)) as advance:
-            return write(folder, name=name, target=target, progress=advance)
+            common: Any = {"name": name, "target": target, "progress": advance}
+            if position is None:
+                return self.model.emit_c(folder, **common)
+            return self.model.emit_openvx(folder, fixed_point_position=position, **common)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +127,7 @@ class CrossCompiled:
 
         write_content(path, self.content)
 
-    def emit_c(self, folder: Path, name: str | None, *, openvx: bool) -> list[str]:
+    def emit_c(self, folder: Path, name: str | None, position: int | None) -> list[str]:
         from nnefc.artifacts.save import write_c_content
 
-        return write_c_content(folder, self.content, name, 0 if openvx else None)
+        return write_c_content(folder, self.content, name, position)

@@ -58,6 +58,17 @@ Name = Annotated[
         "graph).",
     ),
 ]
+FixedPointPosition = Annotated[
+    int | None,
+    typer.Option(
+        "--fixed-point-position",
+        metavar="N",
+        min=0,
+        max=15,
+        help="With --emit openvx: the fraction bits of tensors of int16, such as 8 for Q7.8 "
+        "(default: 0).",
+    ),
+]
 StateCapacity = Annotated[
     int | None,
     typer.Option(
@@ -108,9 +119,10 @@ class Destination:
         emit: str | None,
         name: str | None,
         state_capacity: int | None,
+        fixed_point_position: int | None,
     ) -> Destination:
         """The checked options; raises NnefError for wrong ones, before anything is compiled."""
-        emit_options = check_emit(emit, output, name, targets, state_capacity)
+        emit_options = check_emit(emit, output, name, targets, state_capacity, fixed_point_position)
         if emit_options is not None:
             return cls([emit_options.target], None, emit_options)
         return cls(check_output(output, targets), output, None)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from nnefc.cli.inspect.facts import describe, describe_artifact, describe_weights
+from nnefc.cli.inspect.facts import describe, describe_artifact, describe_layers, describe_weights
 from nnefc.cli.inspect.tables import print_facts
 from nnefc.cli.support.diagnostics import reported
 from nnefc.cli.support.import_and_compile import read
@@ -19,7 +19,7 @@ from nnefc.cli.support.opened_model import (
     source_of,
 )
 from nnefc.cli.support.option_groups import SourceOptions
-from nnefc.cli.support.options import Json, ModelOrArtifact, parse_shapes, usage
+from nnefc.cli.support.options import Json, ModelOrArtifact, model_path, parse_shapes, usage
 from nnefc.cli.support.outputs import check_suffix
 from nnefc.cli.support.printing import print_json
 
@@ -72,6 +72,9 @@ def inspect(
     For an artifact, also its digest, targets, sizes, and the variables that the graph updates. The
     operations are those after the passes. None of its code runs.
 
+    For an artifact of an OpenVX graph, also the arithmetic, the nodes with their tensors and
+    parameters, and the launches that run them here.
+
     Examples:
 
         nnefc inspect net.nnef.tgz
@@ -82,6 +85,8 @@ def inspect(
 
         nnefc inspect net.nnefc --verify
 
+        nnefc inspect layers.nnefc --json
+
         nnefc inspect text.nnef.tgz --symbol S=128
     """
     check_suffix("--svg", svg, ".svg")
@@ -90,8 +95,14 @@ def inspect(
         artifact = open_artifact(context, model, digest=digest, verify=verify)
         described, facts = _of_artifact(artifact, options, weights)
         facts["artifact"] = describe_artifact(artifact, verify or digest is not None)
+        facts |= describe_layers(artifact)
     elif verify or digest is not None:
         raise usage(f"{model} is no artifact: --verify and --digest do not apply")
+    elif names := _compiled_in(model):
+        raise usage(
+            f"{model} has compiled code, without the operations of {', '.join(names)}",
+            f"inspect the document or the artifact; {names[0]}.h lists inputs and outputs",
+        )
     else:
         described, facts = _read(model, options, data=weights)
     if weights:
@@ -101,6 +112,14 @@ def inspect(
         print_json(facts)
     elif svg is None and html is None:
         print_facts(facts, weights)
+
+
+def _compiled_in(model: str) -> tuple[str, ...]:
+    """The names of the models in a folder for C programs; none elsewhere."""
+    from nnefc.emit.earlier_folder import EarlierFolder
+
+    folder = model_path(model)
+    return () if (folder / "graph.nnef").exists() else EarlierFolder.of(folder).models
 
 
 class _Described(NamedTuple):

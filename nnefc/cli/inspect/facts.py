@@ -59,6 +59,26 @@ def describe_artifact(artifact: Artifact | DynamicArtifact, verified: bool) -> d
     return {**file_facts(artifact), "states": states, "verified": verified}
 
 
+def describe_layers(artifact: Artifact | DynamicArtifact) -> dict[str, Any]:
+    """The nodes of the OpenVX graph that an artifact was compiled from, if it was, and the launches
+    that run them on this processor.
+    """
+    if "openvx" not in artifact.notes:
+        return {}
+    best = artifact.best_target()
+    launches = () if best is None else artifact.launches(artifact.targets[best])
+    with artifact.reading():
+        return {
+            "openvx": {
+                **artifact.notes["openvx"],
+                "launches": [
+                    {"launch": each.label, "kernel": each.kernel, "times": each.times}
+                    for each in launches
+                ],
+            }
+        }
+
+
 def _tensor(name: str, type_: TensorType, extents: Extents | None = None) -> dict[str, Any]:
     return {"name": name, "dtype": str(type_.dtype), **shape_facts(type_.shape, extents)}
 

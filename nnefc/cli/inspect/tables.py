@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from nnefc.cli.inspect.extents import note_of, shape_text, symbols_text
@@ -29,6 +30,16 @@ def _print_artifact(out: Console, facts: dict[str, Any]) -> None:
     print_targets(out, facts["targets"])
 
 
+def _layers_text(facts: dict[str, Any]) -> str:
+    """The nodes of a graph of OpenVX as its `description` has them."""
+    from nnefc.frontends.openvx.describe import Description
+
+    launches = Counter[str]()
+    for each in facts["launches"]:
+        launches[each["kernel"]] += each["times"]
+    return Description(*(facts[name] for name in Description._fields)).text(launches)
+
+
 def print_facts(facts: dict[str, Any], weights: bool) -> None:
     """Print inputs, outputs, then the operations, or with `weights` the variables."""
     out = console()
@@ -51,6 +62,10 @@ def print_facts(facts: dict[str, Any], weights: bool) -> None:
         out.print(f"{kind[:-1]:7} {listed}")
     if artifact is not None:
         _print_artifact(out, artifact)
+    if "openvx" in facts:
+        layers = facts["openvx"]
+        out.print(f"OpenVX  arithmetic {layers['arithmetic']}", markup=False)
+        out.print(_layers_text(layers), markup=False)
     if weights:
         _print_variables(out, facts["variables"])
     else:

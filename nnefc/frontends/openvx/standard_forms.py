@@ -116,12 +116,13 @@ def _pooling(call: Call) -> Operand:
 
 
 def _softmax(call: Call) -> Operand:
-    return call.make("softmax", call.operands["inputs"], axes=(softmax_axis(call),))
+    x = call.operands["inputs"]
+    return call.make("softmax", x, axes=(softmax_axis(x),))
 
 
 def _normalization(call: Call) -> Operand:
-    x, window = call.operands["inputs"], normalization_window(call)
-    return call.make("local_response_normalization", x, **window)
+    x = call.operands["inputs"]
+    return call.make("local_response_normalization", x, **normalization_window(call, x))
 
 
 def _activation(call: Call) -> Operand:

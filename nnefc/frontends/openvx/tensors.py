@@ -59,10 +59,11 @@ class TensorInfo:
 
     `dims` and `format` are None where a virtual tensor leaves them to the layer that writes it.
     `data` is the memory of a root, which views share; None if it has none.  `version` counts how
-    often it was written.
+    often it was written.  `viewed` is the tensor that a view without a name of its own shows:
+    `own_name` is then its region, which follows the name of that tensor.
     """
 
-    name: str
+    own_name: str
     dims: Dims | None
     format: Format | None
     is_virtual: bool = False
@@ -70,6 +71,16 @@ class TensorInfo:
     start: Dims = ()
     data: Array | None = None
     version: int = 0
+    viewed: TensorInfo | None = None
+
+    @property
+    def name(self) -> str:
+        """The name in messages and results."""
+        return self.own_name if self.viewed is None else self.viewed.name + self.own_name
+
+    def rename(self, name: str) -> None:
+        """Give the tensor a name of its own."""
+        self.own_name, self.viewed = name, None
 
     @property
     def root(self) -> TensorInfo:

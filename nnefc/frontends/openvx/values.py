@@ -66,6 +66,15 @@ def batched(call: Call, x: Operand, rank: int) -> Operand:
     return call.make.reshape(x, (int(np.prod(dims[: len(dims) - rank + 1])), *inner))
 
 
+def with_batches(call: Call) -> Operand:
+    """The input of a function, [maps, height, width] as [1, maps, height, width].
+
+    Convolutions have such results: those of one batch are fused with functions as others are.
+    """
+    x = call.operands["inputs"]
+    return batched(call, x, 4) if x.type.rank == 3 else x
+
+
 def shaped(call: Call, y: Operand) -> Operand:
     """A result with the dims of the outputs."""
     return call.make.reshape(y, call.output.dims[::-1])

@@ -12,7 +12,7 @@ from nnefc.frontends.openvx.enumerations import DTYPES, ActivationFunction
 from nnefc.frontends.openvx.specification import functions as specification
 from nnefc.frontends.openvx.specification.functions import FORMULAS, softmax_axis
 from nnefc.frontends.openvx.tensors import FLOAT32, Q78
-from nnefc.frontends.openvx.values import Call
+from nnefc.frontends.openvx.values import Call, shaped, with_batches
 from nnefc.ir import DType
 from nnefc.ops.extended.quantized import code_limits
 
@@ -33,7 +33,7 @@ def activation(call: Call) -> Operand:
         return specification.activation(call)
     make, function = call.make, call.value("function")
     a, b = call.real("a"), call.real("b")
-    x = make.cast(call.operands["inputs"], DType.FLOAT64)
+    x = make.cast(with_batches(call), DType.FLOAT64)
     match function:
         case ActivationFunction.LOGISTIC:
             x = make("neg", x)
@@ -46,7 +46,7 @@ def activation(call: Call) -> Operand:
     y = FORMULAS[function](make, x, a, b)
     if function == ActivationFunction.LINEAR:
         y = _in_float32(make, y)
-    return make.cast(y, DTYPES[call.format.type])
+    return shaped(call, make.cast(y, DTYPES[call.format.type]))
 
 
 def _in_float32(make: OpBuilder, x: Operand) -> Operand:
@@ -62,12 +62,12 @@ def softmax(call: Call) -> Operand:
     lowest, highest = code_limits(dtype)
     scale = 2.0**call.format.position
     table = KnownTensor(expf(np.arange(lowest, highest + 1) / scale), DType.FLOAT32)
-    index = make("sub", make.cast(call.operands["inputs"], DType.INT32), lowest)
+    index = make("sub", make.cast(with_batches(call), DType.INT32), lowest)
     powers = make("gather", table, index)
-    sums = make("ordered_sum", powers, axis=softmax_axis(call))
+    sums = make("ordered_sum", powers, axis=softmax_axis(powers))
     shares = make("div", powers, sums)
     # exponentials that overflow have no share, which is NaN
-    return make.cast(make("mul", shares, scale), dtype)
+    return shaped(call, make.cast(make("mul", shares, scale), dtype))
 
 
 def expf(x: Array) -> Array:

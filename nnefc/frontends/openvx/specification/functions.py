@@ -9,7 +9,7 @@ from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.values import Operand
 from nnefc.frontends.openvx.enumerations import ActivationFunction, NormalizationType
 from nnefc.frontends.openvx.tensors import FLOAT32
-from nnefc.frontends.openvx.values import Call, nearest, reals
+from nnefc.frontends.openvx.values import Call, nearest, reals, shaped, with_batches
 
 Formula = Callable[[OpBuilder, Operand, float, float], Any]
 
@@ -37,24 +37,26 @@ def activation(call: Call) -> Operand:
 
 def softmax(call: Call) -> Operand:
     """Along the first of one or two dims, else the third."""
-    return by_reals(call, lambda x: call.make("softmax", x, axes=(softmax_axis(call),)))
+    return by_reals(call, lambda x: call.make("softmax", x, axes=(softmax_axis(x),)))
 
 
-def softmax_axis(call: Call) -> int:
-    """The dimension of arrays along which items sum to 1."""
-    rank = len(call.output.dims)
+def softmax_axis(x: Operand) -> int:
+    """The dimension of an array along which items sum to 1."""
+    rank = x.type.rank
     return rank - 1 if rank <= 2 else rank - 3
 
 
 def normalization(call: Call) -> Operand:
     """x / (1 + alpha / n sum(x^2))^beta, with zeros around; n is the number of items summed."""
-    window = normalization_window(call)
-    return by_reals(call, lambda x: call.make("local_response_normalization", x, **window))
+    return by_reals(
+        call,
+        lambda x: call.make("local_response_normalization", x, **normalization_window(call, x)),
+    )
 
 
-def normalization_window(call: Call) -> dict[str, Any]:
+def normalization_window(call: Call, x: Operand) -> dict[str, Any]:
     """The attributes of the formula."""
-    size, rank = call.value("normalization_size"), len(call.output.dims)
+    size, rank = call.value("normalization_size"), x.type.rank
     is_same_map = call.value("type") == NormalizationType.SAME_MAP
     spans = {rank - 1: size, rank - 2: size} if is_same_map else {rank - 3: size}
     window = tuple(spans.get(i, 1) for i in range(rank))
@@ -63,5 +65,6 @@ def normalization_window(call: Call) -> dict[str, Any]:
 
 def by_reals(call: Call, function: Callable[[Operand], Operand]) -> Operand:
     """A function of reals, applied to the items of the input."""
-    x = call.operands["inputs"]
-    return function(x) if call.format == FLOAT32 else nearest(call, function(reals(call, x)))
+    x = with_batches(call)
+    y = function(x) if call.format == FLOAT32 else nearest(call, function(reals(call, x)))
+    return shaped(call, y)
