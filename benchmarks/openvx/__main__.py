@@ -2,8 +2,9 @@
 
     python -m benchmarks.openvx --build FOLDER --json run.json
 
-FOLDER has the sample implementation, built with `-O3 -march=native`: the libraries lie below
-FOLDER/sample.  Results of the arithmetic of the conformance suite are compared item by item.
+FOLDER has the sample implementation, built with `-O3 -march=native`: its checkout with the folder
+`build`, the folder `build`, or `build/sample`, which has the libraries.  Results of the arithmetic
+of the conformance suite are compared item by item.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from rich.table import Table
 
 from benchmarks import arguments
 from benchmarks.openvx.networks import CLASSES, FORMATS, Format, alexnet, picture
-from benchmarks.openvx.sample import Sample, environment
+from benchmarks.openvx.sample import Sample, SampleError, environment, folder_of
 from nnefc import openvx as vx
 
 Row = dict[str, Any]
@@ -36,12 +37,16 @@ def main(
     """Measure an AlexNet in both arithmetics with one thread."""
     names = arguments.known_of(formats, "--formats", FORMATS)
     arguments.check_writable(json, "--json")
-    wanted = environment(build.resolve())
+    try:
+        folder = folder_of(build)
+    except SampleError as error:
+        raise typer.BadParameter(str(error), param_hint="--build") from None
+    wanted = environment(folder)
     if os.environ.get("LD_LIBRARY_PATH") != wanted["LD_LIBRARY_PATH"]:
         os.execve(
             sys.executable, [sys.executable, "-m", "benchmarks.openvx", *sys.argv[1:]], wanted
         )
-    rows = [row for name in names for row in _measure(build.resolve(), name, rounds)]
+    rows = [row for name in names for row in _measure(folder, name, rounds)]
     table = Table("format", "arithmetic", "sample, ms", "nnefc, ms", "sample ÷ nnefc", "results")
     for row in rows:
         table.add_row(*map(str, row.values()))
@@ -52,10 +57,10 @@ def main(
         json.write_text(json_module.dumps(rows, indent=1))
 
 
-def _measure(build: Path, name: str, rounds: int) -> list[Row]:
+def _measure(folder: Path, name: str, rounds: int) -> list[Row]:
     """A row per arithmetic: fastest times in milliseconds."""
     format = FORMATS[name]
-    sample, expected = _sample(build, format)
+    sample, expected = _sample(folder, format)
     graphs = {each: _ours(format, each) for each in ("specification", "conformance")}
     times: dict[str, list[float]] = {"sample": [], **{each: [] for each in graphs}}
     for _ in range(rounds):
@@ -86,9 +91,9 @@ def _seconds(function: Any) -> float:
     return time.perf_counter() - start
 
 
-def _sample(build: Path, format: Format) -> tuple[Sample, tuple[Any, Any]]:
+def _sample(folder: Path, format: Format) -> tuple[Sample, tuple[Any, Any]]:
     """The verified graph of the sample implementation; its output, and an array for its items."""
-    sample = Sample(build)
+    sample = Sample(folder)
 
     def tensor(dims: tuple[int, ...], array: Any) -> Any:
         made = sample.tensor(dims, format.type, format.position)

@@ -19,12 +19,26 @@ from nnefc import openvx as vx
 _READ: Final = (0x11 << 12) + 1
 _WRITE: Final = (0x11 << 12) + 2
 _HOST: Final = (0x0E << 12) + 1
+_LIBRARY: Final = "framework/libopenvx.so"
 _FOLDERS: Final = ("framework", "vxu", "targets/c_model")
 
 
-def environment(build: Path) -> dict[str, str]:
-    """The environment of a process that loads the libraries below `build`/sample."""
-    folders = ":".join(str(build / "sample" / each) for each in _FOLDERS)
+def folder_of(build: Path) -> Path:
+    """The folder with the libraries: `build`, or its folder `sample` or `build/sample`.
+
+    Raises SampleError if none of them has the library of the framework.
+    """
+    places = [build, build / "sample", build / "build" / "sample"]
+    for place in places:
+        if (place / _LIBRARY).exists():
+            return place.resolve()
+    listed = ", ".join(map(str, places))
+    raise SampleError(f"there is no {_LIBRARY} in {listed}: build the sample implementation first")
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """The environment of a process that loads the libraries below a folder."""
+    folders = ":".join(str(folder / each) for each in _FOLDERS)
     return {**os.environ, "LD_LIBRARY_PATH": folders}
 
 
@@ -63,8 +77,9 @@ class Tensor:
 class Sample:
     """A context with one graph."""
 
-    def __init__(self, build: Path) -> None:
-        self.library: Any = ctypes.CDLL(str(build / "sample" / "framework" / "libopenvx.so"))
+    def __init__(self, folder: Path) -> None:
+        """`folder` has the libraries."""
+        self.library: Any = ctypes.CDLL(str(folder / _LIBRARY))
         for name in ("CreateContext", "CreateGraph", "CreateTensor"):
             getattr(self.library, f"vx{name}").restype = ctypes.c_void_p
         self._context = ctypes.c_void_p(self.library.vxCreateContext())

@@ -70,6 +70,11 @@ def _class(name: str, value: type) -> Iterator[str]:
     bases = [base.__name__ for base in value.__bases__ if base is not object]
     yield f"```python\nclass {name}{'(' + ', '.join(bases) + ')' if bases else ''}\n```\n"
     yield _prose(value) + "\n"
+    constructor = vars(value).get("__init__")
+    if "Args:" in (getattr(constructor, "__doc__", None) or ""):
+        call = _signature(name.rpartition(".")[2], constructor).removesuffix(" -> None")
+        yield f"```python\n{call}\n```\n"
+        yield _prose(constructor) + "\n"
     fields = list(_fields(value))
     yield from fields
     if fields:

@@ -13,6 +13,8 @@ T = TypeVar("T")
 class Reference:
     """An object that a method of a context or of a graph made; it is neither pickled nor copied."""
 
+    _internal = frozenset({"check_scope", "info", "layer"})
+
     def __reduce__(self) -> Any:
         name = type(self).__name__
         hint = "pickle the arrays of tensors (copy_to), and build the graph again"

@@ -246,3 +246,37 @@ def test_pooling(
             np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-6)
         else:
             np.testing.assert_array_equal(y, np.trunc(expected))
+
+
+@pytest.mark.parametrize("arithmetic", [SPECIFICATION, CONFORMANCE])
+def test_one_batch_is_fused_as_others(arithmetic: Any) -> None:
+    """Layers between convolutions, in three dims and in four: as many launches, equal results."""
+    random = np.random.default_rng(3)
+    weights = random.integers(-9, 9, (16, 16, 3, 3)).astype(np.int8)
+    items = random.integers(-99, 99, (16, 6, 8)).astype(np.int8)
+    params = vx.ConvolutionParams(
+        padding_x=1,
+        padding_y=1,
+        overflow_policy=vx.ConvertPolicy.SATURATE,
+        rounding_policy=vx.RoundPolicy.TO_ZERO,
+    )
+    found: list[tuple[int, Array]] = []
+    for batches in ((), (1,)):
+        context = vx.Context(arithmetic=arithmetic, threads=1)
+        dims = (8, 6, 16, *batches)
+        x, y = (context.create_tensor(dims, vx.Type.INT8) for _ in range(2))
+        w = context.create_tensor((3, 3, 16, 16), vx.Type.INT8)
+        x.copy_from(items.reshape(dims[::-1]))
+        w.copy_from(weights)
+        graph = context.create_graph()
+        a, b, c, d = (graph.create_virtual_tensor(dims) for _ in range(4))
+        graph.convolution_layer(x, w, None, params, a)
+        graph.activation_layer(a, vx.ActivationFunction.ABS, 0, 0, b)
+        graph.convolution_layer(b, w, None, params, c)
+        graph.normalization_layer(c, vx.NormalizationType.ACROSS_MAPS, 3, 0.5, 0.5, d)
+        graph.convolution_layer(d, w, None, params, y)
+        graph.process()
+        found.append((sum(each.times for each in graph.launches), y.copy_to().reshape(16, 6, 8)))
+    (launches, result), (others, other) = found
+    assert launches == others
+    np.testing.assert_array_equal(result, other)

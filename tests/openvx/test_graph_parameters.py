@@ -40,8 +40,12 @@ def test_tensors_are_exchanged() -> None:
     np.testing.assert_array_equal(rows.copy_to()[1:3, 1:4], Y)
     assert rows.copy_to().astype(int).sum() == Y.astype(int).sum()
     assert graph._compiled is compiled  # pyright: ignore[reportPrivateUsage]
+    rows.name, other.name = "rows", "other"
+    text = graph.description()
+    assert "inputs: rows[1:4, 1:3]\noutputs: other, rows[1:4, 1:3]" in text
+    assert "    inputs = other: INT8[3, 2]\n    outputs = rows[1:4, 1:3]: INT8[3, 2]" in text
     graph.set_parameter(2, other)
-    with pytest.raises(NnefError, match="two results"):
+    with pytest.raises(NnefError, match=r"other \(parameter 1\) and other \(parameter 2\)"):
         graph.process()
 
 

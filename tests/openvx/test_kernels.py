@@ -91,12 +91,20 @@ def test_wrong_arguments(tmp_path: Path) -> None:
     for arguments in ((kernel, x), (kernel, x, x, None), ("affine", x)):
         with pytest.raises(NnefError, match="openvx/argument"):
             node(*arguments)
-    for type, url in (("onnx", tmp_path), ("nnef", tmp_path / "a.onnx"), ("nnef", 3)):
+    with pytest.raises(NnefError, match="another context"):
+        vx.Context().create_graph().create_generic_node(kernel, x, x, x)
+    wrong: list[Any] = [tmp_path / "a.onnx", 3, "", "http://localhost/a.tgz"]
+    for type, url in (("onnx", tmp_path), *(("nnef", each) for each in wrong)):
         with pytest.raises(NnefError, match="openvx/kernel"):
-            context.import_kernel_from_url(type, url)  # pyright: ignore[reportArgumentType]
+            context.import_kernel_from_url(type, url)
+    for url in (tmp_path.as_uri(), f"file:{tmp_path}", f"file://localhost{tmp_path}"):
+        assert context.import_kernel_from_url("nnef", url).name == "affine"
     updated = DOCUMENT.replace(
         "gt(y, 0.0);", "gt(y, 0.0);\n    w2 = mul(w, 2.0);\n    v = update(w, w2);"
     )
     (tmp_path / "graph.nnef").write_text(updated)
     with pytest.raises(NnefError, match="states"):
+        context.import_kernel_from_url("nnef", tmp_path)
+    (tmp_path / "w.dat").unlink()
+    with pytest.raises(NnefError, match=r"nnefc\.save_archive"):
         context.import_kernel_from_url("nnef", tmp_path)

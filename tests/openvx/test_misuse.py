@@ -6,7 +6,7 @@ import copy
 import pickle
 from collections.abc import Callable
 from threading import Thread
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -151,13 +151,36 @@ def test_objects_are_made_by_methods(context: vx.Context) -> None:
     for kind in (vx.Graph, vx.Tensor, vx.Node, vx.Kernel):
         made: Any = kind
         with pytest.raises(NnefError, match="created by"):
-            made(context, context) if kind is vx.Tensor else made(context)
+            made(context)
+        with pytest.raises(NnefError, match="created by"):
+            made()
+    with pytest.raises(NnefError, match="path"):
+        graph.export_nnef(cast(Any, 3))
+    assert all(name in vx.__all__ or name.startswith("__") for name in dir(vx))
     with pytest.raises(NnefError, match="call detach first"):
         x.copy_from(Broken())
     assert [repr(each) for each in (x, graph)] == [
         f"<Tensor {x.name}: UINT8[4]>",
         "<Graph: 1 nodes>",
     ]
+
+
+def test_views_follow_the_name_of_their_tensor(context: vx.Context) -> None:
+    (x,) = tensors(context, (4, 4))
+    view = x.create_tensor_from_view((0, 1), (4, 3))
+    inner = view.create_tensor_from_view((1, 0), (2, 2))
+    x.name = "x"
+    assert (view.name, inner.name) == ("x[0:4, 1:3]", "x[0:4, 1:3][1:2, 0:2]")
+    view.name = "rows"
+    assert (x.name, view.name, inner.name) == ("x", "rows", "rows[1:2, 0:2]")
+    graph = context.create_graph()
+    for virtual, missing in (
+        (graph.create_virtual_tensor((4, 4)), "no data_type"),
+        (graph.create_virtual_tensor(None, U8), "no dims"),
+        (graph.create_virtual_tensor(), "no dims and data_type"),
+    ):
+        with pytest.raises(NnefError, match=f"{missing} yet"):
+            virtual.create_tensor_from_view((0, 0), (1, 1))
 
 
 def test_graph_that_writes_weights_of_another(context: vx.Context) -> None:

@@ -20,6 +20,7 @@ from nnefc.frontends.openvx.reals_of_codes import CODED, dequantized
 from nnefc.frontends.openvx.specification.functions import (
     FORMULAS,
     normalization_window,
+    numbers_of,
     softmax_axis,
 )
 from nnefc.frontends.openvx.specification.pooling import pooled_windows
@@ -130,7 +131,7 @@ def _activation(call: Call) -> Operand:
     make, x, function = call.make, call.operands["inputs"], call.value("function")
     if function == ActivationFunction.SQRT and call.format in CODED:
         x = make("max", x, 0.0)
-    return FORMULAS[function](make, x, call.real("a"), call.real("b"))
+    return FORMULAS[function](make, x, *numbers_of(call))
 
 
 STANDARD_FORMS: Final[Arithmetic] = {

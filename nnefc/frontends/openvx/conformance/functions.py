@@ -10,7 +10,7 @@ from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.values import Array, KnownTensor, Operand
 from nnefc.frontends.openvx.enumerations import DTYPES, ActivationFunction
 from nnefc.frontends.openvx.specification import functions as specification
-from nnefc.frontends.openvx.specification.functions import FORMULAS, softmax_axis
+from nnefc.frontends.openvx.specification.functions import FORMULAS, numbers_of, softmax_axis
 from nnefc.frontends.openvx.tensors import FLOAT32, Q78
 from nnefc.frontends.openvx.values import Call, shaped, with_batches
 from nnefc.ir import DType
@@ -32,7 +32,7 @@ def activation(call: Call) -> Operand:
     if call.format in (FLOAT32, Q78):
         return specification.activation(call)
     make, function = call.make, call.value("function")
-    a, b = call.real("a"), call.real("b")
+    a, b = numbers_of(call)
     x = make.cast(with_batches(call), DType.FLOAT64)
     match function:
         case ActivationFunction.LOGISTIC:

@@ -8,6 +8,7 @@ from typing import Any, Final
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.values import Operand
 from nnefc.frontends.openvx.enumerations import ActivationFunction, NormalizationType
+from nnefc.frontends.openvx.rules.functions import PARAMETERS
 from nnefc.frontends.openvx.tensors import FLOAT32
 from nnefc.frontends.openvx.values import Call, nearest, reals, shaped, with_batches
 
@@ -31,8 +32,15 @@ FORMULAS: Final[Mapping[ActivationFunction, Formula]] = {
 
 def activation(call: Call) -> Operand:
     """An element-wise function; the square root of a negative item is 0 as an integer."""
-    formula = FORMULAS[call.value("function")]
-    return by_reals(call, lambda x: formula(call.make, x, call.real("a"), call.real("b")))
+    formula, (a, b) = FORMULAS[call.value("function")], numbers_of(call)
+    return by_reals(call, lambda x: formula(call.make, x, a, b))
+
+
+def numbers_of(call: Call) -> tuple[float, float]:
+    """The parameters a and b of an activation; 0 for one that its function ignores."""
+    names = PARAMETERS.get(call.value("function"), ())
+    a, b = (call.real(name) if name in names else 0.0 for name in ("a", "b"))
+    return a, b
 
 
 def softmax(call: Call) -> Operand:
