@@ -56,7 +56,7 @@ ALLOWED: dict[str, set[str]] = {
         *("formats", "ir", "options", "ops", "frontends", "kernels", "passes", "runtime", "emit"),
         *("driver", "artifacts", "model_cache", "dynamic", "api"),
     },
-    "openvx": {"formats", "ir", "options", "frontends", "runtime", "emit", "api"},
+    "openvx": {"formats", "ir", "options", "frontends", "runtime", "emit", "artifacts", "api"},
     "pytorch": {
         *("syntax", "formats", "ir", "options", "frontends", "runtime", "driver", "artifacts"),
         "dynamic",

@@ -98,11 +98,6 @@ def inspect(
         facts |= describe_layers(artifact)
     elif verify or digest is not None:
         raise usage(f"{model} is no artifact: --verify and --digest do not apply")
-    elif names := _compiled_in(model):
-        raise usage(
-            f"{model} has compiled code, without the operations of {', '.join(names)}",
-            f"inspect the document or the artifact; {names[0]}.h lists inputs and outputs",
-        )
     else:
         described, facts = _read(model, options, data=weights)
     if weights:
@@ -112,14 +107,6 @@ def inspect(
         print_json(facts)
     elif svg is None and html is None:
         print_facts(facts, weights)
-
-
-def _compiled_in(model: str) -> tuple[str, ...]:
-    """The names of the models in a folder for C programs; none elsewhere."""
-    from nnefc.emit.earlier_folder import EarlierFolder
-
-    folder = model_path(model)
-    return () if (folder / "graph.nnef").exists() else EarlierFolder.of(folder).models
 
 
 class _Described(NamedTuple):
@@ -150,10 +137,24 @@ def _read(model: str, options: SourceOptions, *, data: bool) -> tuple[_Described
     """(the graph of a document, its facts)."""
     from nnefc.ir import Graph
 
+    _refuse_code(model)
     source = read(model, options.import_config(load_data=data), sources=True)
     if isinstance(source, Graph):
         return _Described(source), {**describe(source), "dialect": "nnef"}
     return _of_source(source, options)
+
+
+def _refuse_code(model: str) -> None:
+    """Raise NnefError for a folder that `nnefc compile --emit` wrote."""
+    from nnefc.emit.earlier_folder import EarlierFolder
+
+    folder = model_path(model)
+    names = EarlierFolder.of(folder).models
+    if names and not (folder / "graph.nnef").exists():
+        raise usage(
+            f"{model} has compiled code, without the operations of {', '.join(names)}",
+            f"inspect the document or the artifact; {names[0]}.h lists inputs and outputs",
+        )
 
 
 def _of_artifact(
