@@ -70,10 +70,8 @@ def inspect(
     labels of outputs.
 
     For an artifact, also its digest, targets, sizes, and the variables that the graph updates. The
-    operations are those after the passes. None of its code runs.
-
-    For an artifact of an OpenVX graph, also the arithmetic, the nodes with their tensors and
-    parameters, and the launches that run them here.
+    operations are those after the passes. None of its code runs. For one of an OpenVX graph, also
+    its nodes.
 
     Examples:
 
@@ -84,8 +82,6 @@ def inspect(
         nnefc inspect graph.nnef --html net.html
 
         nnefc inspect net.nnefc --verify
-
-        nnefc inspect layers.nnefc --json
 
         nnefc inspect text.nnef.tgz --symbol S=128
     """
