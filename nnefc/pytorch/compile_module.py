@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from nnefc.frontends.torch.program import Program
 from nnefc.frontends.torch.signature import user_inputs
-from nnefc.options.compile_config import CompileConfig
+from nnefc.options.compile_config import CompileConfig, Precision
 from nnefc.options.import_config import ImportConfig
 from nnefc.pytorch.arguments import check_module
 from nnefc.pytorch.decompositions import decomposed
 from nnefc.pytorch.read_fx import read_exported
-from nnefc.pytorch.results import Results
+from nnefc.pytorch.results import Results, argument_of
 from nnefc.support.errors import NnefError, Place, warn_python
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class CompiledModule:
         if spec != self._in_spec:
             flat = self._arranged(args, kwargs)
         pairs = zip(self._labels, flat, strict=True)
-        given = {name: each for name, each in pairs if name is not None}
+        given = {name: argument_of(each) for name, each in pairs if name is not None}
         return pytree.tree_unflatten(self._results.of(self.model(**given)), self._out_spec)
 
     def _arranged(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
@@ -99,6 +100,7 @@ def compile(
     *,
     dynamic_shapes: Any = None,
     threads: int | None = None,
+    precision: Precision = "float32",
 ) -> CompiledModule:
     """Compile a module for example arguments; they decide types, nesting and fixed extents.
 
@@ -112,12 +114,14 @@ def compile(
         kwargs: Example keyword arguments.
         dynamic_shapes: The extents that may change, as in `torch.export.export`.
         threads: Threads of a call; None: as many as the processor has cores.
+        precision: The type that products round their operands to, as in `nnefc.compile`.
     """
     module = check_module(module)
+    config = CompileConfig.of(threads, precision=precision)
     functional = exported_program(module, args, kwargs or {}, dynamic_shapes)
     read, arrays = read_exported(functional)
     names = list(inspect.signature(module.forward).parameters)
-    return CompiledModule(functional, read, compile_program(read, arrays, threads), names)
+    return CompiledModule(functional, read, compile_program(read, arrays, config), names)
 
 
 def exported_program(
@@ -145,26 +149,28 @@ def _place(error: Exception) -> Place | None:
     """The innermost line of an error's stack that is neither PyTorch's nor of this package."""
     import torch
 
-    own = (str(Path(torch.__file__).parent), str(Path(__file__).parents[1]))
+    own = [f"{path}{os.sep}" for path in (Path(torch.__file__).parent, Path(__file__).parents[1])]
     frames = traceback.extract_tb(error.__traceback__)
     outside = [each for each in frames if not each.filename.startswith((*own, "<"))]
     return Place(outside[-1].filename, outside[-1].lineno or 0, 1) if outside else None
 
 
 def compile_program(
-    program: Program, arrays: Mapping[str, np.ndarray[Any, Any]], threads: int | None
+    program: Program, arrays: Mapping[str, np.ndarray[Any, Any]], config: CompileConfig
 ) -> Model:
     """The model of a program; raises NnefError."""
     from nnefc.artifacts.graph_origin import FromGraph
     from nnefc.driver.compile import check_environment, compile_graph
     from nnefc.driver.lower_graph import with_tuned_algorithms
+    from nnefc.driver.precision import warn_of_precision
     from nnefc.dynamic.dynamic_model import DynamicModel
     from nnefc.frontends.read_model import graph_or_source
     from nnefc.frontends.torch.source import TorchSource
     from nnefc.ir import Graph
 
     check_environment()
-    config = with_tuned_algorithms(CompileConfig.of(threads))
+    config = with_tuned_algorithms(config)
+    warn_of_precision(config)
     importing = ImportConfig()
     diagnostics = importing.diagnostics()
     source = TorchSource(program, arrays, importing.limits)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -26,6 +27,7 @@ from nnefc.frontends.torch.program import (
 )
 from nnefc.frontends.torch.registry import is_in_place
 from nnefc.ir import DType
+from nnefc.pytorch.input_symbols import with_own_symbols
 from nnefc.support.errors import NnefError, Place
 
 if TYPE_CHECKING:
@@ -95,7 +97,7 @@ def read_graph(
     outputs = tuple(
         Output(each, f"output_{i}", reader.kind_of(each)) for i, each in enumerate(graph.outputs)
     )
-    every = (*inputs, *reader.attributes)
+    every = (*with_own_symbols(inputs), *reader.attributes)
     return Program("graph", _FILE, graph, every, outputs, reader.bodies), reader.arrays
 
 
@@ -159,6 +161,9 @@ class _Reader:
         if isinstance(value, torch.SymInt):
             extents = (_expression(value),)
             return [Input(node.name, InputKind.NUMBER, node.name, "int64", extents)]
+        if isinstance(value, torch.SymFloat | torch.SymBool):
+            message = f"the input '{node.name}' is a number that is no integer"
+            raise NnefError.of("torch/unsupported", message, place_of(node) or Place(_FILE))
         self._constants[node.name] = value
         return []
 
@@ -223,7 +228,7 @@ class _Reader:
         }
         arguments.update((name, self._argument(each)) for name, each in node.kwargs.items())
         dtypes = _dtypes(node.meta.get("val"))
-        return Node(node.name, target_name(target), arguments, dtypes, _place(node), _path(node))
+        return Node(node.name, target_name(target), arguments, dtypes, place_of(node), _path(node))
 
     def _argument(self, value: Any) -> Argument:
         import torch
@@ -298,12 +303,12 @@ def _expression(extent: Any) -> str:
     return text if text.isdecimal() else text.replace("//", "/")
 
 
-def _place(node: fx.Node) -> Place | None:
+def place_of(node: fx.Node) -> Place | None:
     """The innermost line of the stack outside of PyTorch that called a node."""
     import torch
 
     frames = _FRAME.findall(node.meta.get("stack_trace") or node.stack_trace or "")
-    own = str(Path(torch.__file__).parent)
+    own = f"{Path(torch.__file__).parent}{os.sep}"
     outside = [each for each in frames if not each[0].startswith(own)]
     if not outside:
         return None

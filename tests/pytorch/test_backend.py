@@ -16,8 +16,10 @@ pytest.importorskip("torch", reason="PyTorch is not installed")
 import torch
 import torch._dynamo
 from torch import nn
+from torch.fx.experimental.proxy_tensor import make_fx
 
 from nnefc.pytorch.backend import nnefc
+from nnefc.pytorch.pieces import pieces_of, unsupported_nodes
 from nnefc.support.errors import NnefError, NnefWarning
 
 
@@ -64,15 +66,45 @@ def test_results_buffers_and_changed_inputs_are_those_of_eager_mode() -> None:
             each.linear.weight.add_(1)
 
 
-def test_graphs_with_unknown_operators_are_run_by_pytorch() -> None:
-    def function(x: Any) -> Any:
-        return torch.special.i0(x) + 1
+def test_unknown_operators_alone_are_run_by_pytorch() -> None:
+    """Also operators of types that nnefc does not have, and between others, for several shapes."""
 
-    x = torch.randn(4)
+    def function(x: Any, count: int) -> Any:
+        y = torch.special.i0(torch.relu(x) @ x) @ x + count
+        return y.reshape(count, -1).cumsum(0), (x * 1j).abs() * 2
+
     compiled: Any = torch.compile(function, backend=nnefc)
     with pytest.warns(NnefWarning, match=r"test_backend.*aten.i0"):
-        found = compiled(x)
-    assert_same(found, function(x))
+        for n, count in ((4, 2), (6, 3), (6, 2)):
+            x = torch.randn(n, n)
+            assert_same(compiled(x, count), function(x, count))
+
+
+def test_a_graph_is_cut_around_unknown_operators() -> None:
+    def function(x: Any) -> Any:
+        return torch.special.i0(torch.relu(x) @ x) @ torch.relu(x) + 1
+
+    x = torch.randn(3, 3)
+    graph: Any = make_fx(function)(x)
+    pieces = pieces_of(graph, unsupported_nodes(graph))
+    assert [each.is_native for each in pieces] == [True, False, True]
+    nodes = [[node.name for node in each.module.graph.nodes] for each in pieces]
+    assert nodes[1] == ["mm", "i0", "output"]
+    for each in pieces:
+        x_like = [torch.randn(3, 3) for _ in each.inputs]
+        assert len(each.module(*x_like)) == len(each.outputs)
+
+
+def test_items_of_16_bits() -> None:
+    """Results are at least as precise as PyTorch's, which rounds more often."""
+    module = nn.Sequential(nn.Linear(16, 8), nn.ReLU(), nn.Linear(8, 4)).eval()
+    x = torch.randn(3, 16)
+    for dtype in (torch.float16, torch.bfloat16):
+        other = copy.deepcopy(module).to(dtype)
+        compiled: Any = torch.compile(other, backend=nnefc, mode="max-autotune")
+        found = compiled(x.to(dtype))
+        assert found.dtype is dtype
+        torch.testing.assert_close(found.float(), module(x), rtol=0.02, atol=0.02)
 
 
 def test_training_is_refused() -> None:
@@ -81,10 +113,27 @@ def test_training_is_refused() -> None:
         compiled(torch.randn(2, 3))
 
 
-def test_unknown_options_are_refused() -> None:
-    compiled: Any = torch.compile(nn.Linear(3, 4), backend=nnefc, options={"thread": 2})
-    with pytest.raises(Exception, match="threads"):
+@pytest.mark.parametrize(
+    ("chosen", "message"),
+    [
+        ({"options": {"thread": 2}}, "threads, precision"),
+        ({"options": {"precision": "float8"}}, "'bfloat16'"),
+        ({"options": {"threads": 0}}, "threads = 0"),
+        ({"mode": "fast"}, "max-autotune"),
+    ],
+)
+def test_unknown_options_are_refused(chosen: dict[str, Any], message: str) -> None:
+    compiled: Any = torch.compile(nn.Linear(3, 4), backend=nnefc, **chosen)
+    with pytest.raises(NnefError, match=message):
         compiled(torch.randn(2, 3))
+
+
+def test_options_choose_threads_and_precision() -> None:
+    module = nn.Linear(64, 8).eval()
+    x = torch.randn(2, 64)
+    options: Any = {"threads": 1, "precision": "float32"}
+    compiled: Any = torch.compile(module, backend=nnefc, options=options)
+    assert_same(compiled(x), module(x))
 
 
 def test_pytorch_finds_the_backend_by_its_name() -> None:

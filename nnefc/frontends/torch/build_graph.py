@@ -14,6 +14,7 @@ from nnefc.frontends.common.values import Array, EmptyTensor, Operand, OperatorE
 from nnefc.frontends.torch.evaluate import BROKEN, Build, GraphEvaluator
 from nnefc.frontends.torch.item_types import item_type
 from nnefc.frontends.torch.program import Input, InputKind, Output, OutputKind, Program, Ref
+from nnefc.frontends.torch.program_error import raise_errors
 from nnefc.ir import Graph, TensorType
 from nnefc.support.errors import Diagnostic, Diagnostics, Place
 from nnefc.support.limits import Limits, how_to_raise
@@ -49,13 +50,13 @@ def build_graph(
         rule, hint = f"limit/{exhausted.limit}", how_to_raise(exhausted.limit)
         place = exhausted.place or Place(program.file)
         diagnostics.error(rule, exhausted.message, place, hint=hint)
-    diagnostics.raise_errors()
+    raise_errors(diagnostics, build.failed)
     for each, name in zip(program.results, outputs, strict=True):
         _add_result(evaluator, each, name)
     for each in program.outputs:
         if each.kind is OutputKind.STATE:
             states.store(each.label, bound.states.get(each.label), _value(evaluator, each))
-    diagnostics.raise_errors()
+    raise_errors(diagnostics, build.failed)
     states.add_inputs(graph)
     states.add_outputs(evaluator.make)
     add_counts(evaluator.make)
@@ -91,7 +92,10 @@ class _Inputs:
 
     def _value(self, each: Input) -> Operand | int:
         evaluator = self._evaluator
-        if each.kind is InputKind.NUMBER:
+        if each.kind is InputKind.VALUE:
+            name = evaluator.free_name(each.label)
+            evaluator.make.graph.add_input(TensorType(item_type(each.dtype), ()), name)
+        if each.kind in (InputKind.NUMBER, InputKind.VALUE):
             return extent_of(parse_expression(each.extents[0]), self._symbols)
         if each.kind is InputKind.ARRAY:
             return evaluator.array(each.label, each.name)
@@ -120,3 +124,5 @@ def _add_result(evaluator: GraphEvaluator, each: Output, name: str) -> None:
         message = f"output '{name}'{made_by}: {wrong.message}"
         place = Place(evaluator.build.program.file)
         evaluator.diagnostics.add(Diagnostic(wrong.rule, message, place, "error", (), wrong.hint))
+        if isinstance(each.value, Ref):
+            evaluator.build.failed.add(each.value.name)

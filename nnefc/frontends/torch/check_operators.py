@@ -74,9 +74,13 @@ def unknown_operators(program: Program) -> dict[str, list[Node]]:
     return found
 
 
-def check_operators(program: Program, diagnostics: Diagnostics) -> None:
-    """Report each operator that nnefc does not have, with the place of its first node."""
-    for target, nodes in unknown_operators(program).items():
+def check_operators(program: Program, diagnostics: Diagnostics) -> set[str]:
+    """Report each operator that nnefc does not have, with the place of its first node.
+
+    The names of the nodes that have such operators.
+    """
+    unknown = unknown_operators(program)
+    for target, nodes in unknown.items():
         first, *others = nodes
         within = f" in '{first.module}'" if first.module else ""
         more = f" and {len(others)} more" if others else ""
@@ -90,3 +94,4 @@ def check_operators(program: Program, diagnostics: Diagnostics) -> None:
         hint = "" if reason else suggestion(target, operators())
         place = first.place or Place(program.file)
         diagnostics.error("torch/operator", message, place, hint=hint)
+    return {node.name for nodes in unknown.values() for node in nodes}

@@ -46,6 +46,8 @@ class Build:
     states: GraphStates
     taken: dict[str, int] = field(default_factory=dict[str, int])
     """The uses of names of tensors."""
+    failed: set[str] = field(default_factory=set[str])
+    """The names of the nodes with errors."""
 
 
 class GraphEvaluator:
@@ -77,6 +79,7 @@ class GraphEvaluator:
                 self.report(wrong, node)
                 self.values[node.name] = BROKEN
             except NnefError as error:
+                self.build.failed.add(node.name)
                 for each in error.errors:
                     self.diagnostics.add(each._replace(place=self._place(node)))
                 self.values[node.name] = BROKEN
@@ -145,6 +148,7 @@ class GraphEvaluator:
 
     def report(self, wrong: OperatorError, node: Node) -> None:
         """Report an error of a node."""
+        self.build.failed.add(node.name)
         message = f"{node}: {wrong.message}"
         place = self._place(node)
         self.diagnostics.add(Diagnostic(wrong.rule, message, place, "error", (), wrong.hint))

@@ -9,13 +9,14 @@ from nnefc.frontends.torch.item_types import DTYPES
 from nnefc.frontends.torch.program import Input, InputKind, Program
 from nnefc.ir import DType
 from nnefc.support.errors import Place
+from nnefc.support.value_inputs import ValueInput
 from nnefc.syntax import ast
 from nnefc.syntax.parser import parse_expression
 
 
 def user_inputs(program: Program) -> list[Input]:
-    """The inputs whose tensors are given in a call."""
-    return [each for each in program.inputs if each.kind is InputKind.USER]
+    """The inputs that are given in a call: tensors, and numbers that no shape tells."""
+    return [each for each in program.inputs if each.kind in (InputKind.USER, InputKind.VALUE)]
 
 
 def signature_of(program: Program, shapes: Mapping[str, Sequence[int]]) -> Signature:
@@ -30,7 +31,11 @@ def signature_of(program: Program, shapes: Mapping[str, Sequence[int]]) -> Signa
             else tuple(ast.Literal_(0, extent) for extent in chosen)
         )
         dtype = DTYPES.get(each.dtype, DType.FLOAT32)
-        inputs.append(SymbolicInput(each.label, place, extents, dtype))
+        value = None
+        if each.kind is InputKind.VALUE:
+            extents = (parse_expression(each.extents[0]),)
+            value = ValueInput(each.extents[0], 0, None, dtype.value)
+        inputs.append(SymbolicInput(each.label, place, extents, dtype, value))
     known = Signature(tuple(inputs)).free_symbols
     return Signature(tuple(inputs), (), tuple(_assertions(program, known, place)))
 

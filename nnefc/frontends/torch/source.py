@@ -17,6 +17,7 @@ from nnefc.frontends.common.values import Array
 from nnefc.frontends.torch.build_graph import build_graph
 from nnefc.frontends.torch.check_operators import check_operators
 from nnefc.frontends.torch.program import Program
+from nnefc.frontends.torch.program_error import raise_errors
 from nnefc.frontends.torch.program_text import read, written
 from nnefc.frontends.torch.signature import signature_of, user_inputs
 from nnefc.ir import Graph
@@ -89,8 +90,7 @@ class TorchSource(SymbolicSource):
     def check_nodes(self, shapes: Mapping[str, Sequence[int]], diagnostics: Diagnostics) -> None:
         """Raise NnefError with all operators that nnefc does not have."""
         del shapes
-        check_operators(self.program, diagnostics)
-        diagnostics.raise_errors()
+        raise_errors(diagnostics, check_operators(self.program, diagnostics))
 
     def description(self) -> dict[str, Any]:
         """The operators and the symbols."""

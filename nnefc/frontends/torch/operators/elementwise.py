@@ -240,7 +240,13 @@ def where(make: OpBuilder, condition: Operand, self: Number, other: Number) -> A
     return make("select", *aligned)
 
 
-@operator("aten._to_copy.default", "aten.to.dtype", "prims.convert_element_type.default")
+@operator("prims.convert_element_type.default")
+def convert_element_type(make: OpBuilder, a: Operand, dtype: DType) -> Any:
+    """Items of another type."""
+    return to_copy(make, a, dtype)
+
+
+@operator("aten._to_copy.default", "aten.to.dtype")
 def to_copy(make: OpBuilder, self: Operand, dtype: DType | None = None) -> Any:
     """Items of another type; the copy of a tensor is itself, as nothing changes it."""
     if dtype is None or dtype is self.type.dtype:
