@@ -20,13 +20,17 @@ from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError
 from nnefc.frontends.tflite.operators.activations import BOUNDS
 from nnefc.frontends.tflite.tensors import dtype_of
 from nnefc.ir import DType
+from nnefc.symbolic.integers import SymInt, is_symbolic, largest
+from nnefc.symbolic.sym_int_base import Dim
 
 _FAR: Final = 1e9
 """Beyond all codes."""
 
 
 def int32(number: object) -> KnownTensor:
-    """Known items of int32."""
+    """Known items of int32, or a number that depends on symbols."""
+    if isinstance(number, SymInt):
+        return KnownTensor(np.array(number, object), DType.INT32)
     return KnownTensor(np.asarray(number).astype(np.int32), DType.INT32)
 
 
@@ -139,6 +143,15 @@ def multiplied(
         x = make("shift_left", x, int32(left.reshape(shape)))
     x = make("doubling_high_product", x, int32(multipliers.reshape(shape)))
     return make("rounding_shift", x, int32(right.reshape(shape))) if right.any() else x
+
+
+def multiplied_by(make: OpBuilder, x: Operand, multiplier: Dim, shift: Dim) -> Operand:
+    """int32 times a multiplier with a shift, which may depend on symbols."""
+    if not is_symbolic((multiplier, shift)):
+        return multiplied(make, x, [(multiplier, shift)])
+    x = make("shift_left", x, int32(largest((shift, 0))))
+    x = make("doubling_high_product", x, int32(multiplier))
+    return make("rounding_shift", x, int32(largest((-shift, 0))))
 
 
 def rescaled_once(

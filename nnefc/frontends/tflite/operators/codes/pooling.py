@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from nnefc.frontends.tflite.fixed_point import (
     as_codes,
     int32,
     limited,
-    multiplied,
+    multiplied_by,
     quantize_multiplier,
     scale_of,
     zero_of,
@@ -22,6 +23,7 @@ from nnefc.frontends.tflite.operators.pooling import pooling_of
 from nnefc.frontends.tflite.operators.reductions import without_axes
 from nnefc.frontends.tflite.registry import CODES, CODES_16, Integers, Node, operator
 from nnefc.ir import DType
+from nnefc.symbolic.integers import smallest
 
 
 @operator("MAX_POOL_2D", types=(*CODES, *CODES_16))
@@ -63,14 +65,13 @@ def mean(make: OpBuilder, input: Operand, axis: Integers, *, keep_dims: bool, no
     source, output = node.inputs[0], node.output
     assert source is not None
     axes = axes_of("mean_reduce", axis, input.type.rank)
-    dims = input.type.dims
-    count = int(np.prod([dims[i] for i in axes]))
+    count = math.prod(input.type.dims[i] for i in axes)
     if not count or count > 1 << 31 - 8 * input.type.dtype.itemsize:
         raise OperatorError("tflite/unsupported", f"a mean of {count} items")
     sums = make("sum_reduce", make.cast(input, DType.INT32), axes=axes)
     sums = make("sub", sums, int32(count * zero_of(source)))
     multiplier, shift = quantize_multiplier(scale_of(source) / scale_of(output))
-    more = min(count.bit_length() - 1, 32, 31 + shift)
+    more = smallest((count.bit_length() - 1, 32, 31 + shift))
     pair = ((multiplier << more) // count, shift - more)
-    y = as_codes(make, multiplied(make, sums, [pair]), output)
+    y = as_codes(make, multiplied_by(make, sums, *pair), output)
     return y if keep_dims else without_axes(make, y, axes)
