@@ -16,6 +16,8 @@ from nnefc.program.tables.planes import Plane
 from nnefc.symbolic.captured_values import traceable
 from nnefc.symbolic.table_size import PYTHON_ITEM, check_items
 
+Numbers = npt.NDArray[np.int64]
+
 
 def tap_orders(window: Window, whole: Sequence[bool] = ()) -> list[list[tuple[Tap, ...]]]:
     """The taps of each phase; phases are ordered by their numbers along the dimensions.
@@ -46,40 +48,46 @@ class RowWeights:
 
 
 @dataclass(frozen=True, slots=True)
-class _Stretch:
-    """`count` outputs along a dimension that are computed together, `apart` from each other."""
+class _Stretches:
+    """All outputs along a dimension, as stretches that are computed together, in order."""
 
-    output: int
-    count: int
-    apart: int
-    input: int
+    outputs: Numbers
+    """The first output of each stretch."""
+    counts: Numbers
+    apart: Numbers
+    """From one output of a stretch to the next."""
+    inputs: Numbers
     """The input that the first output reads with a tap at distance 0."""
-    phase: int
+    phases: Numbers
+
+    @classmethod
+    def along(cls, window: Window, axis: int, heights: tuple[int, ...]) -> _Stretches:
+        """Stretches of one of `heights` outputs."""
+        check_items(PYTHON_ITEM, window.output[axis])
+        columns: list[Numbers] = []
+        for each in axis_phases(window, axis):
+            widths = np.array(split_width(each.outputs.count, heights), np.int64)
+            starts = np.cumsum(widths) - widths
+            first = each.outputs.first + starts * each.outputs.step
+            read = each.inputs.first + starts * each.inputs.step
+            constants = (np.full_like(widths, each.outputs.step), np.full_like(widths, each.number))
+            columns.append(np.stack([first, widths, constants[0], read, constants[1]]))
+        every = np.concatenate(columns, 1)
+        return cls(*every[:, np.argsort(every[0], kind="stable")])
 
 
-def _stretches(window: Window, axis: int, heights: tuple[int, ...]) -> list[_Stretch]:
-    """All outputs along a dimension, ordered by the first output of each stretch."""
-    check_items(PYTHON_ITEM, window.output[axis])
-    stretches: list[_Stretch] = []
-    for each in axis_phases(window, axis):
-        widths = split_width(each.outputs.count, heights)
-        for width, start in zip(widths, itertools.accumulate((0, *widths)), strict=False):
-            output, input_ = each.outputs.numbers[start], each.inputs.numbers[start]
-            stretches.append(_Stretch(output, width, each.outputs.step, input_, each.number))
-    return sorted(stretches, key=lambda stretch: stretch.output)
-
-
-def _rows_and_columns(window: Window, heights: tuple[int, ...]) -> Iterator[list[_Stretch]]:
+def _rows_and_columns(window: Window, heights: tuple[int, ...]) -> Iterator[_Stretches]:
     """The stretches of each dimension; those of the last one have one of `heights` outputs."""
     for axis in range(window.rank - 1):
-        yield _stretches(window, axis, (1,))
-    yield _stretches(window, window.rank - 1, heights)
+        yield _Stretches.along(window, axis, (1,))
+    yield _Stretches.along(window, window.rank - 1, heights)
 
 
 def columns_of(window: Window, heights: tuple[int, ...]) -> list[int]:
     """Positions of outputs along the last dimension, in order of computation."""
     *_, last = _rows_and_columns(window, heights)
-    return [each.output + i * each.apart for each in last for i in range(each.count)]
+    records = zip(last.outputs.tolist(), last.counts.tolist(), last.apart.tolist(), strict=True)
+    return [first + i * apart for first, count, apart in records for i in range(count)]
 
 
 @traceable
@@ -99,16 +107,16 @@ def depthwise_pieces(
     `whole_axes` of the window for which the weights were packed.
     """
     along = list(_rows_and_columns(window, heights))
-    sources = [[each.input for each in stretches] for stretches in along]
-    targets = [[each.output for each in stretches] for stretches in along]
-    numbers = [[each.phase for each in stretches] for stretches in along]
+    sources = [each.inputs for each in along]
+    targets = [each.outputs for each in along]
+    numbers = [each.phases for each in along]
     counts = [len(axis_taps(window, axis)) for axis in range(window.rank)]
     check_items(*map(len, numbers))
     phase = np.ravel_multi_index(tuple(np.meshgrid(*numbers, indexing="ij")), counts).ravel()
     tables = _tables(window, row, weights, x, whole)
     lengths = np.array([len(table) for table in tables])
     pieces = records(
-        np.tile([each.count for each in along[-1]], len(phase) // len(along[-1])),
+        np.tile(along[-1].counts, len(phase) // len(along[-1].counts)),
         x.offsets(*sources).astype(np.int64),
         y.offsets(*targets).astype(np.int64),
         other.offsets(*targets).astype(np.int64),

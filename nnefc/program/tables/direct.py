@@ -91,7 +91,7 @@ def _axis_runs(phase: Phase, x: Plane) -> list[list[AxisRun]]:
     rows, *others = whole = [
         [(range(axis.outputs.count), np.ones(len(axis.taps) or 1, np.bool_))] for axis in phase
     ]
-    if not tap_count(phase):
+    if not tap_count(phase) or all(map(_is_inside, phase, x.spatial)):
         return whole
     positions = [_positions(axis) for axis in phase]
     insides = [(at >= 0) & (at < n) for at, n in zip(positions, x.spatial, strict=True)]
@@ -105,6 +105,14 @@ def _axis_runs(phase: Phase, x: Plane) -> list[list[AxisRun]]:
         return whole
     runs = axis_runs(insides[0])
     return [runs if len(runs) <= MAX_ROW_RUNS else rows, *others]
+
+
+def _is_inside(axis: AxisPhase, extent: int) -> bool:
+    """Whether all taps read inputs inside a dimension."""
+    distances = [distance for _, distance in axis.taps]
+    inputs = axis.inputs
+    last = inputs.first + (inputs.count - 1) * inputs.step
+    return inputs.first + min(distances) >= 0 and last + max(distances) < extent
 
 
 def _positions(axis: AxisPhase) -> npt.NDArray[np.int64]:

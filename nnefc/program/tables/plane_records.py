@@ -38,8 +38,9 @@ def split_width(width: int, heights: tuple[int, ...]) -> tuple[int, ...]:
     whole = max(width - LONG_ROW, 0) // best
     rest = width - whole * best
     costs, firsts = [0], [0]
+    own = [(h, piece_cost((h,))) for h in heights]
     for n in range(1, rest + 1):
-        cost, first = min((costs[n - h] + piece_cost((h,)), h) for h in heights if h <= n)
+        cost, first = min((costs[n - h] + each, h) for h, each in own if h <= n)
         costs.append(cost)
         firsts.append(first)
     chosen: list[int] = []

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
 from nnefc.ir import Blocked, Shape
 from nnefc.symbolic.captured_values import traceable
-from nnefc.symbolic.integers import ceil_div
+from nnefc.symbolic.integers import ceil_div, is_symbolic
 from nnefc.symbolic.table_size import check_items
 
 Offsets = npt.NDArray[np.int32]
@@ -63,8 +64,9 @@ class Plane:
         Indices below zero or beyond the extent lie in the halo.
         """
         check_items(*map(len, indices))
-        grid = np.int64(self.origin)
-        for index, pitch in zip(indices, self.pitches, strict=True):
+        known = (self.origin, self.pitches) if is_symbolic(self.spatial) else _geometry(self)
+        grid = np.int64(known[0])
+        for index, pitch in zip(indices, known[1], strict=True):
             grid = np.add.outer(grid, np.asarray(index, np.int64) * pitch)
         return as_offsets(np.ravel(grid))
 
@@ -75,6 +77,12 @@ class Plane:
     def rows(self) -> Offsets:
         """Offsets of the first pixels of all rows."""
         return self.offsets(*map(range, self.spatial[:-1]), [0])
+
+
+@lru_cache(maxsize=256)
+def _geometry(plane: Plane) -> tuple[int, Shape]:
+    """Origin and pitches of a plane of known extents."""
+    return plane.origin, plane.pitches
 
 
 @traceable
