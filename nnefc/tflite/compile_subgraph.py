@@ -14,6 +14,7 @@ from nnefc.options.import_config import import_config
 from nnefc.support.errors import NnefError, warn_python
 
 if TYPE_CHECKING:
+    from nnefc.dynamic.dynamic_model import DynamicModel
     from nnefc.runtime.run.model_interface import Model
 
 Shapes = Sequence[tuple[int, ...]]
@@ -59,6 +60,31 @@ class ModelContent:
 
             return compile(self.path, threads=threads, shapes=named)
         return _compiled(chosen, self.content, named, threads)
+
+    def symbolic(self, subgraph: int, signatures: Shapes, threads: int | None) -> DynamicModel:
+        """A subgraph for all shapes of its inputs with these signatures; raises NnefError.
+
+        Extents of -1 vary.  The main subgraph is opened from the model cache if the signatures are
+        those of the file.
+        """
+        from nnefc.dynamic.dynamic_model import DynamicModel
+
+        chosen = _with_main(self.file, subgraph)
+        main = chosen.subgraphs[0]
+        of_file = [main.tensors[i].signature or main.tensors[i].shape for i in main.inputs]
+        if self.path is not None and subgraph == 0 and of_file == list(signatures):
+            from nnefc.api.compile import compile
+
+            model = compile(self.path, threads=threads)
+        else:
+            tensors = list(main.tensors)
+            for i, signature in zip(main.inputs, signatures, strict=True):
+                tensors[i] = replace(tensors[i], signature=signature)
+            varying = replace(main, tensors=tensors)
+            chosen = replace(chosen, subgraphs=[varying, *chosen.subgraphs[1:]])
+            model = _compiled(chosen, self.content, {}, threads)
+        assert isinstance(model, DynamicModel), "shapes vary"
+        return model
 
 
 def _read(content: memoryview, name: str) -> File:

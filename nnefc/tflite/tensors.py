@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,28 +15,24 @@ from nnefc.options.arguments import as_integer
 from nnefc.support.errors import NnefError
 from nnefc.tflite.compile_subgraph import ModelContent
 from nnefc.tflite.details import details_of, item_type
+from nnefc.tflite.models_of_shapes import ModelsOfShapes
 
 if TYPE_CHECKING:
     from nnefc.runtime.run.model_interface import Model
 
 Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
-_MAX_MODELS: Final = 16
-"""Compiled models that are kept for other shapes."""
 
 
 class SubgraphTensors:
     """The arrays of a subgraph, and the model that computes them for the present shapes."""
 
     def __init__(self, content: ModelContent, subgraph: int, threads: int | None) -> None:
-        self._content = content
-        self._threads = threads
         self.subgraph: Subgraph = content.file.subgraphs[subgraph]
-        self._number = subgraph
+        self._models = ModelsOfShapes(content, subgraph, threads)
         tensors = self.subgraph.tensors
         self._shapes = {i: tensors[i].shape for i in self.subgraph.inputs}
         self._outputs = {i: tensors[i].shape for i in self.subgraph.outputs}
-        self._models: dict[tuple[Shape, ...], Model] = {}
         self._model: Model | None = None
         self._arrays: dict[int, Array] = {}
 
@@ -82,24 +78,16 @@ class SubgraphTensors:
         if self._model is not None:
             return
         main = self.subgraph
-        key = tuple(self._shapes[i] for i in main.inputs)
-        model = self._models.get(key)
-        if model is None:
-            model = self._content.compiled(self._number, key, self._threads)
-            if len(self._models) == _MAX_MODELS:
-                del self._models[next(iter(self._models))]
-            self._models[key] = model
-        else:
-            model.reset()
+        found = self._models.find([self._shapes[i] for i in main.inputs])
         self._arrays = {
             i: np.zeros(spec.shape, spec.dtype)
-            for i, spec in zip(main.inputs, model.inputs, strict=True)
+            for i, spec in zip(main.inputs, found.inputs, strict=True)
         }
-        for i, spec in zip(main.outputs, model.outputs, strict=True):
+        for i, spec in zip(main.outputs, found.outputs, strict=True):
             if -1 not in spec.shape:
                 self._outputs[i] = spec.shape
                 self._arrays.setdefault(i, np.zeros(spec.shape, spec.dtype))
-        self._model = model
+        self._model = found.model
 
     def set(self, index: object, value: object) -> None:
         """Copy a value into an input."""

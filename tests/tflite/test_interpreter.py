@@ -15,6 +15,7 @@ import pytest
 import nnefc.tflite
 from nnefc import NnefError
 from nnefc.tflite import Interpreter
+from nnefc.tflite.compile_subgraph import ModelContent
 from tests.frontends.tflite.test_sparse import densify
 from tests.frontends.tflite.test_sparse import sparse as stored
 from tests.helpers.tflite.one_operator import Case, Constant, Variable, content_of
@@ -28,10 +29,13 @@ def random(*shape: int, seed: int = 2) -> Any:
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
-def dense() -> bytes:
-    """y = |x| W', and its negative, for any batch; signatures of two subgraphs."""
+def dense(*, batch: int = -1) -> bytes:
+    """y = |x| W', and its negative; signatures of two subgraphs.
+
+    `batch`: as the shape signature has it.
+    """
     tensors = [
-        tensor((1, 6), "FLOAT32", "x", shape_signature=(-1, 6)),
+        tensor((1, 6), "FLOAT32", "x", shape_signature=(batch, 6)),
         tensor((4, 6), "FLOAT32", "w", buffer=1),
         tensor((1, 6), "FLOAT32", "magnitude"),
         tensor((1, 4), "FLOAT32", "y"),
@@ -104,6 +108,16 @@ def pair_of(content: bytes) -> tuple[Any, Any]:
     for each in (theirs, ours):
         each.allocate_tensors()
     return theirs, ours
+
+
+def noted(function: Callable[..., Any], calls: list[str]) -> Callable[..., Any]:
+    """The function, which adds its name to a list when it is called."""
+
+    def call(*given: Any) -> Any:
+        calls.append(function.__name__)
+        return function(*given)
+
+    return call
 
 
 def same(ours: Any, theirs: Any) -> None:
@@ -208,17 +222,23 @@ def test_codes_are_those_of_litert() -> None:
     same(y, expected)
 
 
-def test_inputs_are_resized_as_litert_does() -> None:
-    theirs, ours = pair_of(dense())
-    for batch in (3, 5, 3):
+@pytest.mark.parametrize("signature", [-1, 1])
+def test_inputs_are_resized_as_litert_does(signature: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only first shapes are compiled: all further ones are plans of one model with symbols."""
+    calls: list[str] = []
+    for name in ("compiled", "symbolic"):
+        monkeypatch.setattr(ModelContent, name, noted(getattr(ModelContent, name), calls))
+    theirs, ours = pair_of(dense(batch=signature))
+    for batch in (3, 5, 3, 9, 4, 1, 7):
         for each in (theirs, ours):
-            each.resize_tensor_input(0, [batch, 6], strict=True)
+            each.resize_tensor_input(0, [batch, 6], strict=signature == -1)
         same(ours.get_input_details(), theirs.get_input_details())
         for each in (theirs, ours):
             each.allocate_tensors()
         same_details(ours, theirs)
         x = random(batch, 6, seed=batch)
         close(outputs_of(ours, x), outputs_of(theirs, x))
+    assert calls == ["compiled", *["compiled"] * (signature == 1), "symbolic"]
 
 
 def test_states_are_kept_and_reset_as_in_litert() -> None:
@@ -269,7 +289,8 @@ def test_new_shapes_reset_states_as_in_litert() -> None:
 
 def test_signatures_are_those_of_litert() -> None:
     theirs, ours = pair_of(dense())
-    for key, x in (("serve", {"image": random(2, 6)}), ("negate", {"v": random(3)})):
+    given = [("negate", {"v": random(length)}) for length in (3, 4, 7, 2)]
+    for key, x in (("serve", {"image": random(2, 6)}), *given):
         a, b = ours.get_signature_runner(key), theirs.get_signature_runner(key)
         same(a.get_input_details(), b.get_input_details())
         result, expected = a(**x), b(**x)

@@ -81,6 +81,22 @@ def image_network() -> bytes:
     return write(model(codes, [graph], buffers))
 
 
+def sums_of_codes(name: str, scales: tuple[float, float]) -> bytes:
+    """A sum or mean of int8 over rows and columns of images of any size."""
+    codes = [
+        {"scale": (each,), "zero_point": (zero,)}
+        for each, zero in zip(scales, (-5, 7), strict=True)
+    ]
+    tensors = [
+        tensor((1, 1, 1, 8), "INT8", "x", shape_signature=(-1, -1, -1, 8), quantization=codes[0]),
+        tensor((2,), "INT32", "axes", buffer=1),
+        tensor((1, 8), "INT8", "y", quantization=codes[1]),
+    ]
+    graph = subgraph(tensors, [operator(0, (0, 1), (2,), "ReducerOptions")], (0,), (2,))
+    axes = np.array([1, 2], np.int32).tobytes()
+    return write(model([operator_code(name)], [graph], [axes]))
+
+
 def addition() -> bytes:
     """a + b, with any number of rows each."""
     tensors = [
@@ -92,11 +108,15 @@ def addition() -> bytes:
     return write(model([operator_code("ADD")], [graph]))
 
 
-def litert(content: bytes, *inputs: Any) -> Any:
-    """LiteRT's result for inputs of other shapes; None if it refuses them."""
-    interpreter = pytest.importorskip("ai_edge_litert.interpreter").Interpreter(
-        model_content=content
-    )
+def litert(content: bytes, *inputs: Any, reference: bool = False) -> Any:
+    """LiteRT's result for inputs of other shapes; None if it refuses them.
+
+    `reference`: by its reference kernels.
+    """
+    package = pytest.importorskip("ai_edge_litert.interpreter")
+    kinds = package.OpResolverType
+    kind = kinds.BUILTIN_REF if reference else kinds.AUTO
+    interpreter = package.Interpreter(model_content=content, experimental_op_resolver_type=kind)
     details = interpreter.get_input_details()
     for each, x in zip(details, inputs, strict=True):
         interpreter.resize_tensor_input(each["index"], x.shape)
@@ -141,6 +161,30 @@ def test_one_plan_serves_images_of_one_remainder(tmp_path: Path) -> None:
         x = np.random.default_rng(rows).standard_normal((2, rows, columns, 2), np.float32)
         np.testing.assert_allclose(found(x), litert(content, x), rtol=1e-4, atol=1e-4)
         assert found._plans.symbolic_plans == plans
+
+
+@pytest.mark.parametrize("scales", [(0.05, 0.02), (0.02, 0.05), (0.3, 0.01), (0.01, 0.3)])
+def test_one_plan_divides_sums_of_codes_by_any_number(
+    scales: tuple[float, float], tmp_path: Path
+) -> None:
+    """The multiplier depends on the number of items, as LiteRT computes it for each shape."""
+    content = sums_of_codes("MEAN", scales)
+    found: Any = compiled(tmp_path, content)
+    for rows, columns in ((6, 9), (7, 7), (20, 13), (5, 31), (8, 8), (3, 11), (1, 1), (40, 40)):
+        rng = np.random.default_rng(rows)
+        x = rng.integers(-128, 128, (2, rows, columns, 8)).astype(np.int8) // 4
+        x = np.clip(x + rng.integers(-90, 90), -128, 127).astype(np.int8)
+        expected = litert(content, x, reference=True)
+        np.testing.assert_array_equal(found(x), expected)
+    assert found._plans.symbolic_plans <= 3
+    # the sum has another factor, but its zero point depends on the number of items, too
+    content = sums_of_codes("SUM", scales)
+    found = compiled(tmp_path, content)
+    for rows, columns in ((6, 9), (20, 13), (8, 8)):
+        x = np.random.default_rng(rows).integers(-128, 128, (2, rows, columns, 8)).astype(np.int8)
+        fixed = compiled(tmp_path, content, shapes={"x": x.shape})
+        np.testing.assert_array_equal(found(x), fixed(x))
+    assert found._plans.symbolic_plans <= 2
 
 
 def test_shapes_and_symbols_fix_extents(tmp_path: Path) -> None:
