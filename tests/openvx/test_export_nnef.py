@@ -247,3 +247,41 @@ def test_kernels_become_their_operations(tmp_path: Path) -> None:
     model: Any = nnefc.compile(tmp_path / "net", threads=1)
     for found in (model(x), by_nnef_tools(tmp_path / "net", [x])[0]):
         np.testing.assert_allclose(found, want, 0, 1e-5)
+
+
+def test_weights_of_16_bits_are_summed_as_integers(tmp_path: Path) -> None:
+    """Products that float32 cannot sum, since they cancel; layers of one batch have no reshapes
+    between.
+    """
+    layers = Layers("Q7.8", 3)
+    half = layers.random.integers(-(1 << 15), 1 << 15, (8, 3, 4))
+    x, y = layers.tensor(4, 3, 16), layers.tensor(4, 3, 8)
+    x.copy_from(np.concatenate([half, half]).astype(np.int16))
+    first = layers.random.integers(-2000, 2000, (16, 8))
+    rest = layers.random.integers(-4, 5, (16, 8))
+    last = layers.random.integers(-2000, 2000, (8, 16))
+    a, b = layers.tensor(1, 1, 16, 16), layers.tensor(1, 1, 16, 8)
+    weights = np.concatenate([first, rest - first], 1), last
+    for tensor, items in zip((a, b), weights, strict=True):
+        tensor.copy_from(items.reshape(*items.shape, 1, 1).astype(np.int16))
+    params = vx.ConvolutionParams(
+        overflow_policy=SATURATE, rounding_policy=vx.RoundPolicy.TO_NEAREST_EVEN
+    )
+    hidden, absolute = (layers.graph.create_virtual_tensor() for _ in "ab")
+    layers.graph.convolution_layer(x, a, None, params, hidden)
+    layers.graph.activation_layer(hidden, F.ABS, 0, 0, absolute)
+    layers.graph.convolution_layer(absolute, b, None, params, y)
+    layers.graph.export_nnef(tmp_path / "net")
+    text = (tmp_path / "net" / "graph.nnef").read_text()
+    assert text.count("reshape(") == 2, text
+
+    def summed(items: Array, matrix: Array) -> Array:
+        sums = np.einsum("oc,chw->ohw", matrix, items)
+        return np.clip((sums + 128) >> 8, -(1 << 15), (1 << 15) - 1)  # halves up
+
+    sums = np.minimum(np.abs(summed(np.concatenate([half, half]), weights[0])), (1 << 15) - 1)
+    want = summed(sums, last)
+    model: Any = nnefc.compile(tmp_path / "net", threads=1)
+    found = model(x.copy_to() / np.float32(256)) * 256
+    np.testing.assert_array_equal(found, want)
+    assert len(np.unique(want)) > 30

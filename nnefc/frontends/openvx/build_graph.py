@@ -14,7 +14,7 @@ from nnefc.frontends.openvx.enumerations import DTYPES
 from nnefc.frontends.openvx.layers import Layer
 from nnefc.frontends.openvx.networks import Networks
 from nnefc.frontends.openvx.node_order import place
-from nnefc.frontends.openvx.reals_of_codes import dequantized, quantized
+from nnefc.frontends.openvx.reals_of_codes import dequantized, quantized, rounded_to_codes
 from nnefc.frontends.openvx.regions import Region, best_cut, whole
 from nnefc.frontends.openvx.tensors import Format, Layout, TensorInfo
 from nnefc.frontends.openvx.values import Call
@@ -95,7 +95,7 @@ class _Roots:
         """A result, which is rounded to codes if layers compute reals."""
         if not self._on_reals:
             return result
-        return dequantized(self.make, quantized(self.make, result, format), format)
+        return rounded_to_codes(self.make, result, format)
 
     def result(self, root: TensorInfo) -> Operand:
         """The items of a written root at last."""

@@ -31,6 +31,15 @@ def quantized(make: OpBuilder, reals: Operand, format: Format) -> Operand:
     return make("quantize", reals, *_parameters(format), rounding="up")
 
 
+def rounded_to_codes(make: OpBuilder, reals: Operand, format: Format) -> Operand:
+    """Reals that are rounded to items of a format; a reshape of them comes afterwards."""
+    op = make.value(reals).op
+    if op is not None and op.name == "reshape":
+        inner = rounded_to_codes(make, op.inputs[0], format)
+        return make.reshape(inner, reals.type.dims)
+    return dequantized(make, quantized(make, reals, format), format)
+
+
 def _parameters(format: Format) -> tuple[Operand, Operand]:
     """Scale and zero point."""
     return number(2.0**-format.position, DType.FLOAT32), zero(format)

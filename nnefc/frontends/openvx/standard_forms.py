@@ -33,7 +33,7 @@ from nnefc.frontends.openvx.specification.sums import (
     weights_of,
 )
 from nnefc.frontends.openvx.tensors import Layout, TensorInfo
-from nnefc.frontends.openvx.values import Call, batched, shaped
+from nnefc.frontends.openvx.values import Call, batched, shaped, with_batches
 from nnefc.frontends.openvx.windows import upscales
 
 
@@ -117,21 +117,22 @@ def _pooling(call: Call) -> Operand:
 
 
 def _softmax(call: Call) -> Operand:
-    x = call.operands["inputs"]
-    return call.make("softmax", x, axes=(softmax_axis(x),))
+    x = with_batches(call)
+    return shaped(call, call.make("softmax", x, axes=(softmax_axis(x),)))
 
 
 def _normalization(call: Call) -> Operand:
-    x = call.operands["inputs"]
-    return call.make("local_response_normalization", x, **normalization_window(call, x))
+    x = with_batches(call)
+    y = call.make("local_response_normalization", x, **normalization_window(call, x))
+    return shaped(call, y)
 
 
 def _activation(call: Call) -> Operand:
     """The formula; the square root of a negative item of an integer type is 0."""
-    make, x, function = call.make, call.operands["inputs"], call.value("function")
+    make, x, function = call.make, with_batches(call), call.value("function")
     if function == ActivationFunction.SQRT and call.format in CODED:
         x = make("max", x, 0.0)
-    return FORMULAS[function](make, x, *numbers_of(call))
+    return shaped(call, FORMULAS[function](make, x, *numbers_of(call)))
 
 
 STANDARD_FORMS: Final[Arithmetic] = {

@@ -63,7 +63,11 @@ def batched(call: Call, x: Operand, rank: int) -> Operand:
     """An operand with all batches in its first of `rank` dimensions."""
     dims = x.type.dims
     inner = dims[len(dims) - rank + 1 :]
-    return call.make.reshape(x, (int(np.prod(dims[: len(dims) - rank + 1])), *inner))
+    shape = (int(np.prod(dims[: len(dims) - rank + 1])), *inner)
+    op = None if isinstance(x, KnownTensor) else call.make.value(x).op
+    if op is not None and op.name == "reshape" and op.inputs[0].type.dims == shape:
+        return op.inputs[0]
+    return call.make.reshape(x, shape)
 
 
 def with_batches(call: Call) -> Operand:
