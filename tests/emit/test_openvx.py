@@ -148,6 +148,27 @@ def test_compile_emits_a_module(cli: Cli, tmp_path: Path) -> None:
         model.emit_openvx(tmp_path / "d", fixed_point_position=16)
 
 
+SHORTS = """version 1.0;
+extension tract_registry tract_core;
+graph shorts(x) -> (y)
+{
+    x = tract_core_external(shape = [2, 3], datum_type = 'i16');
+    y = max(x, x);
+}
+"""
+
+
+def test_fraction_bits_on_the_command_line(cli: Cli, tmp_path: Path) -> None:
+    options = ("compile", write(tmp_path, SHORTS), "--fixed-point-position", 8)
+    assert "add --emit openvx" in cli(*options).err
+    assert cli(*options, "--emit", "openvx", "-o", tmp_path / "c").status == 0
+    text = (tmp_path / "c" / "shorts_openvx.c").read_text()
+    assert '{"x", VX_INPUT, VX_TYPE_INT16, 8, 2, 2, {3, 2}}' in text
+    assert '{"y", VX_OUTPUT, VX_TYPE_INT16, 8, 2, 2, {3, 2}}' in text
+    reals = (*options[2:], "--random-weights", 3, "--emit", "openvx", "-o", tmp_path / "d")
+    assert "is int16" in cli("compile", write(tmp_path, TINY), *reals).err
+
+
 def module(shape: tuple[int, ...], dtype: Any, name: str = "net") -> str:
     """The module of a network without inputs, with one output."""
     spec = TensorSpec("y", shape, np.dtype(dtype))

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from nnefc.cli.compile.dynamic import compile_dynamic, print_dynamic
-from nnefc.cli.compile.emit_c import write_folder
+from nnefc.cli.compile.emit_c import check_fraction_bits, write_folder
 from nnefc.cli.compile.explain import PassRecorder
 from nnefc.cli.compile.generated_code import CompileResult, CrossCompiled, NativeModel
 from nnefc.cli.compile.options import (
@@ -126,6 +126,8 @@ def compile_document(
     import_seconds = time.perf_counter() - start
     if destination.targets:
         check_results(graph, openvx=openvx)
+    if emitted is not None:
+        check_fraction_bits(graph, emitted)
     tuning = run_tuning(graph, options.config) if options.tune else None
     recorder = PassRecorder.of(options.config) if options.explain else None
     start = time.perf_counter()

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from nnefc.cli.compile.generated_code import CompileResult
+    from nnefc.ir import Graph
 
 
 FORMATS: Final = ("c", "openvx")
@@ -84,6 +85,19 @@ def check_emit(
         )
     position = (fixed_point_position or 0) if emit == "openvx" else None
     return EmitOptions(output, name, wanted[0], state_capacity, position)
+
+
+def check_fraction_bits(graph: Graph, emit_options: EmitOptions) -> None:
+    """Raise NnefError for fraction bits of a model without inputs and results of int16."""
+    from nnefc.ir import DType
+
+    position = emit_options.fixed_point_position
+    tensors = (*graph.inputs, *graph.outputs)
+    if position and not any(each.type.dtype is DType.INT16 for each in tensors):
+        raise usage(
+            f"--fixed-point-position {position}: no input and no result of the model is int16",
+            "leave it out; the kernel has tensors of the types of the model",
+        )
 
 
 def write_folder(result: CompileResult, emit_options: EmitOptions) -> dict[str, Any]:
