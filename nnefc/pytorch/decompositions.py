@@ -45,7 +45,7 @@ def kept_table() -> Any:
     """The decompositions of PyTorch into Core ATen, without those of `KEPT`."""
     import torch
 
-    kept = {_overload(name) for name in KEPT}
+    kept = {overload_name(name) for name in KEPT}
     table: Any = torch.export.default_decompositions()
     for overload in list(table):
         if str(overload) in kept:
@@ -53,5 +53,6 @@ def kept_table() -> Any:
     return table
 
 
-def _overload(name: str) -> str:
+def overload_name(name: str) -> str:
+    """The name of an overload, that of `.default` if none is given."""
     return f"aten.{name}" if "." in name else f"aten.{name}.default"
