@@ -1,0 +1,222 @@
+"""`quantized_decomposed`: conversions between reals and codes, which PT2E puts around operators."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from nnefc.frontends.common.op_builder import OpBuilder
+from nnefc.frontends.common.operators.axes import normalize_axis
+from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError
+from nnefc.frontends.torch.item_types import tensor
+from nnefc.frontends.torch.registry import Number, operator
+from nnefc.ir import DType
+from nnefc.ops.extended.quantized import code_limits
+
+
+def _overloads(name: str, *overloads: str) -> list[str]:
+    return [f"quantized_decomposed.{name}.{each}" for each in overloads]
+
+
+def _quantized(
+    make: OpBuilder, x: Operand, scale: Operand, zero: Operand, low: int, high: int, dtype: DType
+) -> Operand:
+    """Codes from `low` to `high`; scale and zero point broadcast with `x`."""
+    if not dtype.is_integer:
+        raise OperatorError("torch/unsupported", f"codes of {dtype} are not supported")
+    real, point = make.cast(x, DType.FLOAT32), make.cast(zero, dtype)
+    factor, (least, most) = make.cast(scale, DType.FLOAT32), code_limits(dtype)
+    if low <= least and high >= most:
+        return make("quantize", real, factor, point)
+    known = isinstance(factor, KnownTensor) and isinstance(point, KnownTensor)
+    if known and factor.type.rank == 0:  # bounds of the reals become part of the operator before
+        zero_point, step = int(point.array), float(factor.array)
+        ends = ((limit - zero_point) * step for limit in (low, high))
+        return make("quantize", make("clamp", real, *ends), factor, point)
+    codes = make("quantize", real, factor, point)
+    return make("min", make("max", codes, max(low, least)), min(high, most))
+
+
+def _dequantized(
+    make: OpBuilder, codes: Operand, scale: Operand, zero: Operand, out_dtype: DType | None
+) -> Operand:
+    point = make.cast(zero, codes.type.dtype)
+    reals = make("dequantize", codes, make.cast(scale, DType.FLOAT32), point)
+    return make.cast(reals, out_dtype or DType.FLOAT32)
+
+
+def _parameter(make: OpBuilder, p: Number, dtype: DType) -> Operand:
+    """A scale or zero point of a whole tensor, a number or a tensor with one item."""
+    return make.reshape(tensor(make, p, dtype), ())
+
+
+_PER_TENSOR: Final = ("default", "tensor", "tensor2")
+
+
+@operator(*_overloads("quantize_per_tensor", *_PER_TENSOR))
+def quantize_per_tensor(
+    make: OpBuilder,
+    input: Operand,
+    scale: Number,
+    zero_point: Number,
+    quant_min: int,
+    quant_max: int,
+    dtype: DType,
+) -> Any:
+    factor = _parameter(make, scale, DType.FLOAT32)
+    point = _parameter(make, zero_point, dtype)
+    return _quantized(make, input, factor, point, quant_min, quant_max, dtype)
+
+
+@operator(*_overloads("dequantize_per_tensor", *_PER_TENSOR))
+def dequantize_per_tensor(
+    make: OpBuilder,
+    input: Operand,
+    scale: Number,
+    zero_point: Number,
+    quant_min: Number,
+    quant_max: Number,
+    dtype: DType,
+    out_dtype: DType | None = None,
+) -> Any:
+    factor = _parameter(make, scale, DType.FLOAT32)
+    point = _parameter(make, zero_point, input.type.dtype)
+    return _dequantized(make, input, factor, point, out_dtype)
+
+
+def _along(make: OpBuilder, p: Operand | None, x: Operand, axis: int) -> Operand:
+    """Parameters of the indices of an axis, in a shape that broadcasts with `x`; None is 0."""
+    if p is None:
+        return KnownTensor(np.zeros((), np.int64), DType.INT64)
+    at = normalize_axis(axis, x.type.rank)
+    return make.reshape(p, tuple(n if i == at else 1 for i, n in enumerate(x.type.dims)))
+
+
+@operator("quantized_decomposed.quantize_per_channel.default")
+def quantize_per_channel(
+    make: OpBuilder,
+    input: Operand,
+    scales: Operand,
+    zero_points: Operand,
+    axis: int,
+    quant_min: int,
+    quant_max: int,
+    dtype: DType,
+) -> Any:
+    factors, points = (_along(make, p, input, axis) for p in (scales, zero_points))
+    return _quantized(make, input, factors, points, quant_min, quant_max, dtype)
+
+
+@operator("quantized_decomposed.dequantize_per_channel.default")
+def dequantize_per_channel(
+    make: OpBuilder,
+    input: Operand,
+    scales: Operand,
+    zero_points: Operand | None,
+    axis: int,
+    quant_min: Number,
+    quant_max: Number,
+    dtype: DType,
+    out_dtype: DType | None = None,
+) -> Any:
+    factors, points = (_along(make, p, input, axis) for p in (scales, zero_points))
+    return _dequantized(make, input, factors, points, out_dtype)
+
+
+@operator("quantized_decomposed.quantize_per_token.default")
+def quantize_per_token(
+    make: OpBuilder,
+    input: Operand,
+    scales: Operand,
+    zero_points: Operand,
+    quant_min: int,
+    quant_max: int,
+    dtype: DType,
+) -> Any:
+    """Scales and zero points [.., 1] of input [.., n]."""
+    return _quantized(make, input, scales, zero_points, quant_min, quant_max, dtype)
+
+
+@operator("quantized_decomposed.dequantize_per_token.default")
+def dequantize_per_token(
+    make: OpBuilder,
+    input: Operand,
+    scales: Operand,
+    zero_points: Operand,
+    quant_min: Number,
+    quant_max: Number,
+    dtype: DType,
+    output_dtype: DType | None = None,
+) -> Any:
+    return _dequantized(make, input, scales, zero_points, output_dtype)
+
+
+@operator("quantized_decomposed.dequantize_per_channel_group.default")
+def dequantize_per_channel_group(
+    make: OpBuilder,
+    input: Operand,
+    scales: Operand,
+    zero_points: Operand | None,
+    quant_min: Number,
+    quant_max: Number,
+    dtype: DType,
+    group_size: int,
+    output_dtype: DType | None = None,
+) -> Any:
+    """Codes [units, depth] with scales [units, depth / group_size]."""
+    count = input.type.volume // group_size
+    codes = make.reshape(input, (count, group_size))
+    zeros = KnownTensor(np.zeros((), np.int64), DType.INT64)
+    points = zeros if zero_points is None else make.reshape(zero_points, (count, 1))
+    reals = _dequantized(make, codes, make.reshape(scales, (count, 1)), points, output_dtype)
+    return make.reshape(reals, input.type.dims)
+
+
+# -- parameters that a run computes
+
+
+def _extremes(make: OpBuilder, x: Operand, axes: tuple[int, ...]) -> tuple[Operand, Operand]:
+    """The least and the largest item along axes, or 0, which is always in their range."""
+    real = make.cast(x, DType.FLOAT32)
+    low = make("min", make("min_reduce", real, axes=axes), 0.0)
+    return low, make("max", make("max_reduce", real, axes=axes), 0.0)
+
+
+@operator("quantized_decomposed.choose_qparams.tensor")
+def choose_qparams(
+    make: OpBuilder, input: Operand, quant_min: int, quant_max: int, eps: float, dtype: DType
+) -> Any:
+    """The scale and the zero point of the range of a tensor."""
+    low, high = _extremes(make, input, tuple(range(input.type.rank)))
+    width = make("div", make("sub", high, low), float(quant_max - quant_min))
+    scale = make("max", width, eps)
+    steps = make("round_even", make("div", low, scale))
+    zero = make("add", make("neg", steps), float(quant_min))
+    zero = make("min", make("max", zero, float(quant_min)), float(quant_max))
+    return make.reshape(scale, (1,)), make.reshape(zero, (1,))
+
+
+@operator("quantized_decomposed.choose_qparams_symmetric.tensor")
+def choose_qparams_symmetric(
+    make: OpBuilder, input: Operand, quant_min: int, quant_max: int, eps: float, dtype: DType
+) -> Any:
+    low, high = _extremes(make, input, tuple(range(input.type.rank)))
+    most = make("max", make("neg", low), high)
+    scale = make("max", make("div", most, (quant_max - quant_min) / 2), eps)
+    zero = KnownTensor(np.array([128 if dtype is DType.UINT8 else 0]), DType.INT64)
+    return make.reshape(scale, (1,)), zero
+
+
+@operator("quantized_decomposed.choose_qparams_per_token.default")
+def choose_qparams_per_token(make: OpBuilder, input: Operand, dtype: DType) -> Any:
+    """Scales [.., 1] of int8, and zero points of 0."""
+    low, high = _extremes(make, input, (input.type.rank - 1,))
+    most = make("max", make("neg", low), high)
+    scales = make("div", make("max", most, 1e-5), 127.0)
+    return scales, make("mul", scales, 0.0)
+
+
+@operator("quantized_decomposed.convert_element_type.no_fuse")
+def convert_element_type(make: OpBuilder, input: Operand, dtype: DType) -> Any:
+    return make.cast(input, dtype)
