@@ -148,8 +148,10 @@ class _Reader:
         self.arrays: dict[str, Array] = {}
         self.attributes: list[Input] = []
         """The tensors that are attributes of graph modules."""
+        self._count = 0
+        """The number of bodies."""
         self._constants: dict[str, Argument] = {}
-        """The values of inputs that are constants, and of attributes."""
+        """The values of inputs that are constants, and of attributes, in the present graph."""
 
     def user_input(self, node: fx.Node) -> list[Input]:
         """A tensor or a symbol of a call; nothing for a constant, whose value is noted."""
@@ -208,15 +210,25 @@ class _Reader:
         """Note a body or a constant tensor of a graph module."""
         value: Any = operator.attrgetter(str(node.target))(module)
         if hasattr(value, "graph"):
-            name = f"{node.name}_{len(self.bodies)}"
-            self._constants[node.name] = Body(name)
-            self.bodies[name] = self.graph(value.graph, value)
+            self._constants[node.name] = self._body(node.name, value)
             return
+        if module is not self._module:
+            message = f"the tensor '{node.target}' of a branch or a loop is not its operand"
+            raise NnefError.of("torch/unsupported", message, _place(node) or Place(_FILE))
         label = str(node.target)
         self.arrays[label] = array_of(value)
         extents = tuple(map(str, value.shape))
         dtype = type_name(value.dtype)
         self.attributes.append(Input(node.name, InputKind.ARRAY, label, dtype, extents))
+
+    def _body(self, name: str, module: fx.GraphModule) -> Body:
+        """Note the graph of a branch or a loop, in which names stand for other values."""
+        body = f"{name}_{self._count}"
+        self._count += 1
+        outer, self._constants = self._constants, {}
+        self.bodies[body] = self.graph(module.graph, module)
+        self._constants = outer
+        return Body(body)
 
     def _node(self, node: fx.Node) -> Node:
         target: Any = node.target
@@ -309,7 +321,7 @@ def place_of(node: fx.Node) -> Place | None:
 
     frames = _FRAME.findall(node.meta.get("stack_trace") or node.stack_trace or "")
     own = f"{Path(torch.__file__).parent}{os.sep}"
-    outside = [each for each in frames if not each[0].startswith(own)]
+    outside = [each for each in frames if not each[0].startswith((own, "<"))]
     if not outside:
         return None
     file, line = outside[-1]

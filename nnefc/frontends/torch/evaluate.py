@@ -56,11 +56,18 @@ class GraphEvaluator:
     Operators find it as `make.evaluator`.
     """
 
-    def __init__(self, build: Build, graph: Graph, diagnostics: Diagnostics) -> None:
+    def __init__(
+        self,
+        build: Build,
+        graph: Graph,
+        diagnostics: Diagnostics,
+        make: OpBuilder | None = None,
+    ) -> None:
+        """`make`: that of the graph if others append to it, too."""
         self.build = build
         self.diagnostics = diagnostics
-        self.make = OpBuilder(graph, build.budget)
-        self.make.evaluator = self
+        self.make = make or OpBuilder(graph, build.budget)
+        self.make.evaluator = self.make.evaluator or self
         self.values: dict[str, Any] = {}
         """By name: tensors, numbers, tuples of these, None."""
 
@@ -81,7 +88,7 @@ class GraphEvaluator:
             except NnefError as error:
                 self.build.failed.add(node.name)
                 for each in error.errors:
-                    self.diagnostics.add(each._replace(place=self._place(node)))
+                    self.diagnostics.add(each._replace(place=each.place or self._place(node)))
                 self.values[node.name] = BROKEN
             except Exhausted as exhausted:
                 exhausted.place = exhausted.place or self._place(node)
@@ -90,6 +97,18 @@ class GraphEvaluator:
     def results(self, graph: NodeGraph) -> list[Any]:
         """The values of the outputs of a graph that has run."""
         return [self.resolved(each) for each in graph.outputs]
+
+    def call(self, body: NodeGraph, inputs: Sequence[Any], make: OpBuilder) -> list[Any]:
+        """The results of a body, appended to the graph of `make`.
+
+        Raises NnefError with all errors in the body.
+        """
+        diagnostics = Diagnostics()
+        frame = GraphEvaluator(self.build, make.graph, diagnostics, make)
+        frame.values.update(zip(body.inputs, inputs, strict=True))
+        frame.run(body.nodes)
+        diagnostics.raise_errors()
+        return frame.results(body)
 
     def resolved(self, argument: Argument) -> Any:
         """The value of an argument: `Ref`s are replaced, bodies stay."""

@@ -55,6 +55,7 @@ class TorchSource(SymbolicSource):
         self._arrays = arrays
         self._shapes = {name: tuple(shape) for name, shape in (shapes or {}).items()}
         self._names = VariableNames()
+        self._is_checked = False
         inputs = [each.label for each in user_inputs(program)]
         super().__init__(signature_of(program, self._shapes), inputs, given)
         self.name = program.name
@@ -62,7 +63,9 @@ class TorchSource(SymbolicSource):
 
     def with_symbols(self, values: Mapping[str, int]) -> TorchSource:
         """A source of the same program, in which exactly these symbols are `given`."""
-        return TorchSource(self.program, self._arrays, self.limits, self._shapes, values)
+        source = TorchSource(self.program, self._arrays, self.limits, self._shapes, values)
+        source._is_checked = self._is_checked
+        return source
 
     @property
     def growing_axes(self) -> Mapping[str, int]:
@@ -88,9 +91,11 @@ class TorchSource(SymbolicSource):
         return []
 
     def check_nodes(self, shapes: Mapping[str, Sequence[int]], diagnostics: Diagnostics) -> None:
-        """Raise NnefError with all operators that nnefc does not have."""
+        """Raise NnefError with all operators that nnefc does not have; once is enough."""
         del shapes
-        raise_errors(diagnostics, check_operators(self.program, diagnostics))
+        if not self._is_checked:
+            raise_errors(diagnostics, check_operators(self.program, diagnostics))
+            self._is_checked = True
 
     def description(self) -> dict[str, Any]:
         """The operators and the symbols."""

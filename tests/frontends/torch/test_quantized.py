@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 pytest.importorskip("torch", reason="PyTorch is not installed")
+pytest.importorskip("torch.ao.quantization.fx._decomposed")  # registers quantized_decomposed
 
 import torch
-import torch.ao.quantization.fx._decomposed  # registers quantized_decomposed
 from torch import nn
 
 import nnefc.pytorch

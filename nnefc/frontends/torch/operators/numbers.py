@@ -104,27 +104,3 @@ def item(make: OpBuilder, self: Operand) -> Any:
     message = "the module computes a number from its inputs and decides by it"
     hint = "keep it a tensor, or use torch.cond"
     raise OperatorError("torch/value", message, hint, [self])
-
-
-@operator(
-    "aten._assert_scalar.default",
-    "aten._assert_async.msg",
-    "aten._assert_async.default",
-    "aten._assert_tensor_metadata.default",
-    "aten.sym_constrain_range.default",
-    "aten.sym_constrain_range_for_size.default",
-)
-def assertion(
-    make: OpBuilder,
-    self: Number = None,
-    assert_msg: Number = None,
-    size: Number = None,
-    a: Number = None,
-    stride: Number = None,
-    dtype: Number = None,
-    tensor: Number = None,
-    min: Number = None,
-    max: Number = None,
-) -> Any:
-    """Conditions of the export, which hold for the shapes that it allows."""
-    return None

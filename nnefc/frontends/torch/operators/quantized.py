@@ -29,13 +29,22 @@ def _quantized(
     factor, (least, most) = make.cast(scale, DType.FLOAT32), code_limits(dtype)
     if low <= least and high >= most:
         return make("quantize", real, factor, point)
-    known = isinstance(factor, KnownTensor) and isinstance(point, KnownTensor)
-    if known and factor.type.rank == 0:  # bounds of the reals become part of the operator before
-        zero_point, step = int(point.array), float(factor.array)
-        ends = ((limit - zero_point) * step for limit in (low, high))
+    ends = _bounds(factor, point, low, high)
+    if ends is not None:
         return make("quantize", make("clamp", real, *ends), factor, point)
     codes = make("quantize", real, factor, point)
     return make("min", make("max", codes, max(low, least)), min(high, most))
+
+
+def _bounds(scale: Operand, zero: Operand, low: int, high: int) -> tuple[float, float] | None:
+    """The reals of two codes; None unless parameters are known, and those of the whole tensor.
+
+    An operator before them can apply such bounds itself.
+    """
+    if not isinstance(scale, KnownTensor) or not isinstance(zero, KnownTensor) or scale.type.rank:
+        return None
+    factor, point = float(scale.array), int(zero.array)
+    return (low - point) * factor, (high - point) * factor
 
 
 def _dequantized(

@@ -87,3 +87,7 @@ refuse(
     "its result depends on memory, which nnefc does not have",
     *_overloads("resize", "resize_as", "set.source_Tensor", "hash_tensor"),
 )
+refuse(
+    "the program is not decomposed: call its run_decompositions first",
+    *(f"higher_order.wrap_with_{mode}" for mode in ("set_grad_enabled", "autocast")),
+)
