@@ -37,7 +37,7 @@ def _flag(make: OpBuilder, x: Any) -> Operand:
     """A condition as one bool."""
     condition = operand(x)
     if condition.type.volume != 1:
-        raise OperatorError("torch/shape", f"a condition has the type {condition.type}")
+        raise OperatorError("torch/arguments", f"a condition has the type {condition.type}")
     return make.reshape(make.cast(condition, DType.BOOL), ())
 
 
