@@ -214,7 +214,7 @@ class _Reader:
             return
         if module is not self._module:
             message = f"the tensor '{node.target}' of a branch or a loop is not its operand"
-            raise NnefError.of("torch/unsupported", message, _place(node) or Place(_FILE))
+            raise NnefError.of("torch/unsupported", message, place_of(node) or Place(_FILE))
         label = str(node.target)
         self.arrays[label] = array_of(value)
         extents = tuple(map(str, value.shape))
