@@ -189,7 +189,7 @@ def _digest(data: bytes) -> str:
 
 def _run(*command: str | Path) -> None:
     """Run a command; its output is the message if it fails."""
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=400)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -233,7 +233,7 @@ class Sample:
         """Build it with tensors of every type, which it otherwise has for NNEF documents only."""
         source, built = self.folder / "src", self.folder / "build"
         source.mkdir(parents=True)
-        subprocess.run(["tar", "xzf", SAMPLE / ARCHIVE, "-C", source], check=True)
+        subprocess.run(["tar", "xzf", SAMPLE / ARCHIVE, "-C", source], check=True, timeout=100)
         tensors = source / "sample/framework/vx_tensor.c"
         text, guard = tensors.read_text(), "#ifdef OPENVX_CONFORMANCE_NNEF_IMPORT"
         assert text.count(guard) == 1
