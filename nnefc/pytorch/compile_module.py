@@ -132,17 +132,33 @@ def exported_program(
 
     if isinstance(args, torch.Tensor):
         args = (args,)
+    own, named = _unshared((tuple(args), dict(kwargs)))
     try:
         with torch.no_grad():
-            exported = torch.export.export(
-                module, tuple(args), dict(kwargs), dynamic_shapes=shapes, strict=False
-            )
+            exported = torch.export.export(module, own, named, dynamic_shapes=shapes, strict=False)
             return decomposed(exported)
     except Exception as error:  # PyTorch raises errors of many classes
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         message = f"torch.export fails: {type(error).__name__}: {lines[0] if lines else ''}"
         hint = 'torch.compile(module, backend="nnefc") leaves such parts to PyTorch'
         raise NnefError.of("torch/export", message, _place(error), hint) from error
+
+
+def _unshared(arguments: Any) -> Any:
+    """Arguments whose tensors have memory of their own: PyTorch takes equal ones for the same."""
+    import torch
+    from torch.utils import _pytree as pytree
+
+    seen: set[int] = set()
+
+    def own(x: torch.Tensor) -> torch.Tensor:
+        memory = x.untyped_storage().data_ptr() if x.layout is torch.strided else 0
+        if memory not in seen:
+            seen.add(memory)
+            return x
+        return x.clone()
+
+    return pytree.tree_map_only(torch.Tensor, own, arguments)
 
 
 def _place(error: Exception) -> Place | None:

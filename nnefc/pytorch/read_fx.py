@@ -119,14 +119,19 @@ def _range(allowed: Any) -> Range:
 
 
 def array_of(x: torch.Tensor) -> Array:
-    """The items of a tensor, a view of its memory where it is contiguous."""
+    """The items of a tensor, a view of its memory where it is contiguous.
+
+    Parts of complex items are a last dimension.
+    """
     import torch
 
     x = x.detach()
-    if x.is_sparse or x.is_quantized or x.is_complex() or x.device.type != "cpu":
-        what = "complex" if x.is_complex() else f"on {x.device}" if x.device.type != "cpu" else ""
-        message = f"a tensor of the module is {what or 'sparse or quantized'}"
+    if x.is_sparse or x.is_quantized or x.device.type != "cpu":
+        what = f"on {x.device}" if x.device.type != "cpu" else "sparse or quantized"
+        message = f"a tensor of the module is {what}"
         raise NnefError.of("torch/unsupported", message, Place(_FILE))
+    if x.is_complex():
+        x = torch.view_as_real(x.resolve_conj())
     if x.dtype is torch.bfloat16:
         return x.contiguous().view(torch.uint16).numpy().view(DType.BFLOAT16.numpy)
     return x.contiguous().numpy()

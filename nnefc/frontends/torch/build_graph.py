@@ -11,6 +11,7 @@ from nnefc.frontends.common.graph_states import GraphStates, PriorState
 from nnefc.frontends.common.graph_variables import VariableNames
 from nnefc.frontends.common.operand_checks import check_input
 from nnefc.frontends.common.values import Array, EmptyTensor, Operand, OperatorError, operand
+from nnefc.frontends.torch.complex_pair import ComplexPair
 from nnefc.frontends.torch.evaluate import BROKEN, Build, GraphEvaluator
 from nnefc.frontends.torch.item_types import item_type
 from nnefc.frontends.torch.program import Input, InputKind, Output, OutputKind, Program, Ref
@@ -90,7 +91,7 @@ class _Inputs:
             evaluator.diagnostics.add(error)
             evaluator.values[each.name] = BROKEN
 
-    def _value(self, each: Input) -> Operand | int:
+    def _value(self, each: Input) -> Operand | ComplexPair | int:
         evaluator = self._evaluator
         if each.kind is InputKind.VALUE:
             name = evaluator.free_name(each.label)
@@ -98,7 +99,7 @@ class _Inputs:
         if each.kind in (InputKind.NUMBER, InputKind.VALUE):
             return extent_of(parse_expression(each.extents[0]), self._symbols)
         if each.kind is InputKind.ARRAY:
-            return evaluator.array(each.label, each.name)
+            return evaluator.constant(each.label, each.name, each.dtype)
         dtype = item_type(each.dtype)
         if each.kind is InputKind.STATE:
             before = evaluator.build.states.prior(each.label, dtype, len(each.extents))

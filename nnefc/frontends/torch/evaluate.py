@@ -7,7 +7,7 @@ Nodes run in order.  One with an error is reported and its value is `BROKEN`; no
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from nnefc.frontends.common.budget import Budget, Exhausted
@@ -15,10 +15,19 @@ from nnefc.frontends.common.graph_states import GraphStates
 from nnefc.frontends.common.graph_variables import VariableNames, variable_value
 from nnefc.frontends.common.op_builder import MAX_FOLDED_ITEMS, OpBuilder
 from nnefc.frontends.common.values import Array, KnownTensor, Operand, OperatorError
+from nnefc.frontends.torch.complex_pair import (
+    BY_PARTS,
+    COMPONENTS,
+    ComplexPair,
+    from_inner,
+    has_complex,
+    joined,
+    part,
+)
 from nnefc.frontends.torch.item_types import item_type
 from nnefc.frontends.torch.program import Argument, Body, ItemType, Node, Program, Ref
 from nnefc.frontends.torch.program import Graph as NodeGraph
-from nnefc.frontends.torch.registry import bind, find
+from nnefc.frontends.torch.registry import bind, find, find_complex, functional
 from nnefc.ir import Graph, Location, Value
 from nnefc.support.errors import Diagnostic, Diagnostics, NnefError, Place
 
@@ -104,7 +113,8 @@ class GraphEvaluator:
         Raises NnefError with all errors in the body.
         """
         diagnostics = Diagnostics()
-        frame = GraphEvaluator(self.build, make.graph, diagnostics, make)
+        build = replace(self.build, failed=set())  # names of bodies are those of other nodes
+        frame = GraphEvaluator(build, make.graph, diagnostics, make)
         frame.values.update(zip(body.inputs, inputs, strict=True))
         frame.run(body.nodes)
         diagnostics.raise_errors()
@@ -115,7 +125,7 @@ class GraphEvaluator:
         if isinstance(argument, Ref):
             return self.values[argument.name]
         if isinstance(argument, ItemType):
-            return item_type(argument.name)
+            return argument.name if has_complex(argument.name) else item_type(argument.name)
         if isinstance(argument, Body):
             return self.build.program.bodies[argument.name]
         if isinstance(argument, tuple):
@@ -126,13 +136,24 @@ class GraphEvaluator:
         given = {name: self.resolved(each) for name, each in node.arguments.items()}
         if any(map(_is_broken, given.values())):
             return BROKEN
-        function = find(node.target)
-        if function is None:
-            raise OperatorError("torch/operator", "nnefc does not have this operator")
         place = self._place(node)
         with self.make.at(Location(place)):
-            result = function.function(self.make, **bind(function, given, node))
-        return self._typed(result, node)
+            return self._typed(self._called(node, given), node)
+
+    def _called(self, node: Node, given: Mapping[str, Any]) -> Any:
+        """The result of an operator; raises OperatorError."""
+        function = find(node.target)
+        if any(map(has_complex, given.values())):
+            if functional(node.target) in BY_PARTS:
+                real, imag = (
+                    self._called(node, {name: part(each, i) for name, each in given.items()})
+                    for i in range(2)
+                )
+                return joined(real, imag)
+            function = find_complex(node.target) or function
+        if function is None:
+            raise OperatorError("torch/operator", "nnefc does not have this operator")
+        return function.function(self.make, **bind(function, given, node))
 
     def _typed(self, result: Any, node: Node) -> Any:
         """A result whose tensors have the item types that the program states, and names."""
@@ -143,12 +164,20 @@ class GraphEvaluator:
         return self._tensor(result, node.dtypes[0] if node.dtypes else None, node)
 
     def _tensor(self, x: Any, dtype: str | None, node: Node) -> Any:
+        if isinstance(x, ComplexPair):
+            component = COMPONENTS[dtype].value if dtype else None
+            return ComplexPair(*(self._tensor(y, component, node) for y in (x.real, x.imag)))
         if not isinstance(x, Value | KnownTensor):
             return x
         x = self.make.cast(x, item_type(dtype)) if dtype is not None else x
         if isinstance(x, Value) and not x.name:
             x.name = self.free_name(node.name)
         return x
+
+    def constant(self, label: str, name: str, dtype: str) -> Operand | ComplexPair:
+        """A tensor of the program; the parts of a complex one are the last dimension."""
+        x = self.array(label, name)
+        return from_inner(self.make, x) if dtype in COMPONENTS else x
 
     def array(self, label: str, name: str) -> Operand:
         """An array of the program: a known tensor if it is small, otherwise a variable."""

@@ -75,17 +75,28 @@ class Operator:
 
 
 _operators: dict[str, Operator] = {}
+_complex: dict[str, Operator] = {}
 _refused: dict[str, str] = {}
 
 
 def operator(*names: str) -> Callable[[_Function], _Function]:
     """Register a function for the overloads `names`."""
+    return _registering(_operators, names)
 
+
+def complex_operator(*names: str) -> Callable[[_Function], _Function]:
+    """Register a function for the overloads `names` where arguments are complex."""
+    return _registering(_complex, names)
+
+
+def _registering(
+    functions: dict[str, Operator], names: tuple[str, ...]
+) -> Callable[[_Function], _Function]:
     def register(function: _Function) -> _Function:
         for name in names:
-            if name in _operators:
+            if name in functions:
                 raise ValueError(f"{name} is registered already")
-            _operators[name] = Operator(name, function)
+            functions[name] = Operator(name, function)
         return function
 
     return register
@@ -117,6 +128,11 @@ def find(name: str) -> Operator | None:
     """
     _load()
     return _operators.get(name) or _operators.get(functional(name))
+
+
+def find_complex(name: str) -> Operator | None:
+    """The function for an overload with complex arguments; None if there is none."""
+    return _complex.get(name) or _complex.get(functional(name))
 
 
 def functional(name: str) -> str:

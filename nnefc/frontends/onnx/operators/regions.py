@@ -19,6 +19,7 @@ from nnefc.frontends.common.loops import loop
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import of_rank, of_shape
 from nnefc.frontends.common.operators.axes import slice_in_dim
+from nnefc.frontends.common.operators.blocks import sum_of_blocks
 from nnefc.frontends.common.values import EmptyTensor, KnownTensor, Operand, OperatorError, operand
 from nnefc.frontends.onnx.operators.adaptive_regions import (
     averaging_weights,
@@ -349,41 +350,11 @@ def col2im(
     pads: Integers | None = None,
     strides: Integers | None = None,
 ) -> Any:
-    """The sum of the blocks [batch, channels * items of a block, blocks] at their places in images.
-
-    It is the transposed convolution whose filter moves each item of a block to its place.
-    """
-    batch, items, blocks = of_rank("col2im", "input", input, 3)
+    """The sum of blocks [batch, channels * items of a block, blocks] at their places in images."""
     rank = len(image_shape)
     dilation, stride = dilations or (1,) * rank, strides or (1,) * rank
     padding = _pairs(pads or (0,) * (2 * rank))
-    size = math.prod(block_shape)
-    lengths = {len(each) for each in (block_shape, dilation, stride, padding)}
-    if lengths != {rank} or size < 1 or items % size:
-        message = f"blocks {list(block_shape)} of an image {list(image_shape)} for {items} rows"
-        raise OperatorError("argument/col2im", message)
-    counts = [
-        (extent + sum(pair) - step * (block - 1) - 1) // jump + 1
-        for extent, pair, step, block, jump in zip(
-            image_shape, padding, dilation, block_shape, stride, strict=True
-        )
-    ]
-    if math.prod(counts) != blocks:
-        message = f"{blocks} blocks for {counts} positions in an image {list(image_shape)}"
-        raise OperatorError("argument/col2im", message)
-    channels = items // size
-    places = np.eye(size).reshape(size, 1, *block_shape)
-    moves = KnownTensor(np.tile(places, (channels,) + (1,) * (rank + 1)), DType.FLOAT64)
-    return make(
-        "deconv",
-        make.reshape(input, (batch, items, *counts)),
-        make.cast(moves, input.type.dtype),
-        padding=padding,
-        stride=stride,
-        dilation=dilation,
-        output_shape=(batch, channels, *image_shape),
-        groups=channels,
-    )
+    return sum_of_blocks(make, input, image_shape, block_shape, stride, padding, dilation)
 
 
 def _pairs(pads: Sequence[int]) -> tuple[tuple[int, int], ...]:

@@ -34,12 +34,8 @@ refuse(
     ),
 )
 refuse(
-    "complex numbers are not supported",
-    *_overloads(
-        *("_fft_r2c", "_fft_c2c", "_fft_c2r", "view_as_real", "view_as_complex", "complex"),
-        *("polar", "real", "imag", "angle", "_conj", "_conj_physical", "conj", "conj_physical"),
-        *("view_as_real_copy", "view_as_complex_copy", "stft", "istft"),
-    ),
+    "transforms with windows are decomposed by PyTorch: call run_decompositions first",
+    *_overloads("stft", "istft"),
 )
 refuse(
     "factorisations of matrices are not supported",

@@ -1,0 +1,316 @@
+"""Operators on complex tensors, which are pairs of real ones (`ComplexPair`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from nnefc.frontends.common.op_builder import OpBuilder
+from nnefc.frontends.common.operators.axes import slice_in_dim
+from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError
+from nnefc.frontends.torch.complex_pair import COMPONENTS, ComplexPair, from_inner
+from nnefc.frontends.torch.item_types import in_reals, result_type, tensor
+from nnefc.frontends.torch.operators.movement import broadcast, filled
+from nnefc.frontends.torch.operators.special_functions import atan2
+from nnefc.frontends.torch.registry import (
+    Integers,
+    Number,
+    complex_operator,
+    find,
+    operator,
+)
+from nnefc.ir import DType
+
+
+def _real(make: OpBuilder, name: str, *arguments: Any) -> Any:
+    """The result of an operator of real tensors."""
+    found = find(f"aten.{name}")
+    assert found is not None
+    return found.function(make, *arguments)
+
+
+def _pair(x: Any) -> ComplexPair | None:
+    """A complex tensor or number; None for a real one."""
+    if isinstance(x, complex):
+        parts = (np.array(part, np.float32) for part in (x.real, x.imag))
+        return ComplexPair(*(KnownTensor(part, DType.FLOAT32) for part in parts))
+    return x if isinstance(x, ComplexPair) else None
+
+
+def _with_imaginary(make: OpBuilder, x: Any, dtype: DType | None = None) -> ComplexPair:
+    """A tensor as a complex one."""
+    if (pair := _pair(x)) is not None:
+        return pair
+    real = tensor(make, x, dtype or result_type(x, 0.0))
+    return ComplexPair(real, filled(make, real.type.dims, 0, real.type.dtype))
+
+
+def _to_inner(make: OpBuilder, x: ComplexPair) -> Operand:
+    """Real and imaginary parts as a new last dimension."""
+    rows = [make.reshape(part, (*part.type.dims, 1)) for part in (x.real, x.imag)]
+    return make("concat", rows, axis=x.type.rank)
+
+
+# -- conversions
+
+
+@operator("aten.view_as_complex.default", "aten.view_as_complex_copy.default")
+def view_as_complex(make: OpBuilder, self: Operand) -> Any:
+    if not self.type.rank or self.type.dims[-1] != 2:
+        message = f"a tensor of shape {list(self.type.dims)}; a last extent of 2 is expected"
+        raise OperatorError("torch/arguments", message)
+    return from_inner(make, self)
+
+
+@operator("aten.complex.default")
+def complex_(make: OpBuilder, real: Operand, imag: Operand) -> Any:
+    dims = _real(make, "add.Tensor", real, imag).type.dims
+    return ComplexPair(broadcast(make, real, dims), broadcast(make, imag, dims))
+
+
+@operator("aten.polar.default")
+def polar(make: OpBuilder, abs: Operand, angle: Operand) -> Any:
+    parts = (make(name, angle) for name in ("cos", "sin"))
+    return ComplexPair(*(_real(make, "mul.Tensor", abs, part) for part in parts))
+
+
+def _of_reals(*names: str) -> None:
+    """Register operators that return real tensors as they are."""
+
+    def compute(make: OpBuilder, self: Operand) -> Any:
+        return self
+
+    operator(*(f"aten.{name}.default" for name in names))(compute)
+
+
+_CONJUGATES = ("_conj", "_conj_physical", "conj", "conj_physical")
+_of_reals(*_CONJUGATES, "real", "resolve_conj", "resolve_neg")
+
+
+@operator("aten.angle.default")
+def angle_of_real(make: OpBuilder, self: Operand) -> Any:
+    """0, or pi for negative numbers."""
+    x = in_reals(make, self)
+    return atan2(make, filled(make, x.type.dims, 0, x.type.dtype), x)
+
+
+@operator("aten.view_as_real.default", "aten.view_as_real_copy.default", "aten.imag.default")
+def parts_of_real(make: OpBuilder, self: Operand) -> Any:
+    raise OperatorError("torch/type", "a complex tensor is expected")
+
+
+@complex_operator("aten.view_as_real.default", "aten.view_as_real_copy.default")
+def view_as_real(make: OpBuilder, self: Number) -> Any:
+    return _to_inner(make, self)
+
+
+@complex_operator("aten.real.default")
+def real(make: OpBuilder, self: Number) -> Any:
+    return self.real
+
+
+@complex_operator("aten.imag.default")
+def imag(make: OpBuilder, self: Number) -> Any:
+    return self.imag
+
+
+@complex_operator("aten._to_copy.default")
+def to_copy(make: OpBuilder, self: Number, dtype: Number = None) -> Any:
+    """In another type; real types drop imaginary parts."""
+    if isinstance(dtype, DType):
+        return make.cast(self.real, dtype)
+    return _with_imaginary(make, self, COMPONENTS[dtype] if dtype else None)
+
+
+@complex_operator("aten.full.default")
+def full(make: OpBuilder, size: Integers, fill_value: Number, dtype: Number = None) -> Any:
+    number = complex(fill_value)
+    kind = COMPONENTS.get(dtype, DType.FLOAT32)
+    return ComplexPair(*(filled(make, size, x, kind) for x in (number.real, number.imag)))
+
+
+# -- arithmetic
+
+
+@complex_operator(*(f"aten.{name}.default" for name in _CONJUGATES))
+def conj(make: OpBuilder, self: Number) -> Any:
+    return ComplexPair(self.real, make("neg", self.imag))
+
+
+@complex_operator("aten.resolve_conj.default", "aten.resolve_neg.default")
+def resolve_conj(make: OpBuilder, self: Number) -> Any:
+    return self
+
+
+@complex_operator("aten.abs.default")
+def absolute(make: OpBuilder, self: Number) -> Any:
+    return make("sqrt", _squared(make, self))
+
+
+def _squared(make: OpBuilder, x: ComplexPair) -> Operand:
+    """The squares of absolute values."""
+    return make("add", *(make("mul", part, part) for part in (x.real, x.imag)))
+
+
+@complex_operator("aten.angle.default")
+def angle(make: OpBuilder, self: Number) -> Any:
+    return atan2(make, self.imag, self.real)
+
+
+@complex_operator("aten.exp.default")
+def exp(make: OpBuilder, self: Number) -> Any:
+    return polar(make, make("exp", self.real), self.imag)
+
+
+def _bilinear(name: str) -> None:
+    """Register a product, which real operators compute of the parts."""
+
+    def compute(make: OpBuilder, self: Number, other: Number) -> Any:
+        return _product(make, name, self, other)
+
+    complex_operator(f"aten.{name}")(compute)
+
+
+def _product(make: OpBuilder, name: str, x: Any, y: Any) -> ComplexPair:
+    a, b = _pair(x), _pair(y)
+    if a is None or b is None:
+        whole = a or b
+        assert whole is not None
+        factors = [(part, y) if a else (x, part) for part in (whole.real, whole.imag)]
+        return ComplexPair(*(_real(make, name, *pair) for pair in factors))
+    products = [_real(make, name, p, q) for p in (a.real, a.imag) for q in (b.real, b.imag)]
+    real = make("sub", products[0], products[3])
+    return ComplexPair(real, make("add", products[1], products[2]))
+
+
+for _name in ("mul.Tensor", "mul.Scalar", "matmul.default", "mm.default", "bmm.default"):
+    _bilinear(_name)
+
+
+@complex_operator("aten.div.Tensor", "aten.div.Scalar")
+def div(make: OpBuilder, self: Number, other: Number) -> Any:
+    divisor = _pair(other)
+    if divisor is None:
+        return ComplexPair(*(_real(make, "div.Tensor", x, other) for x in (self.real, self.imag)))
+    above = _product(make, "mul.Tensor", self, conj(make, divisor))
+    below = _squared(make, divisor)
+    return ComplexPair(*(_real(make, "div.Tensor", x, below) for x in (above.real, above.imag)))
+
+
+@complex_operator("aten.pow.Tensor_Scalar")
+def power(make: OpBuilder, self: Number, exponent: Number) -> Any:
+    if exponent != 2:
+        raise OperatorError("torch/unsupported", f"complex tensors to the power {exponent}")
+    return _product(make, "mul.Tensor", self, self)
+
+
+def _sum(name: str) -> None:
+    """Register sums or differences."""
+
+    def compute(make: OpBuilder, self: Number, other: Number, alpha: Number = 1) -> Any:
+        a, b = (_with_imaginary(make, x) for x in (self, other))
+        pairs = ((a.real, b.real), (a.imag, b.imag))
+        return ComplexPair(*(_real(make, f"{name}.Tensor", *pair, alpha) for pair in pairs))
+
+    complex_operator(f"aten.{name}.Tensor", f"aten.{name}.Scalar")(compute)
+
+
+_sum("add")
+_sum("sub")
+
+
+def _of_lists(name: str) -> None:
+    """Register joins of several tensors."""
+
+    def compute(make: OpBuilder, tensors: Number, dim: int = 0) -> Any:
+        every = [_with_imaginary(make, x) for x in tensors]
+        columns: list[tuple[Any, ...]] = [
+            tuple(x.real for x in every),
+            tuple(x.imag for x in every),
+        ]
+        return ComplexPair(*(_real(make, f"{name}.default", each, dim) for each in columns))
+
+    complex_operator(f"aten.{name}.default")(compute)
+
+
+_of_lists("cat")
+_of_lists("stack")
+
+
+@complex_operator("aten.where.self")
+def where(make: OpBuilder, condition: Operand, self: Number, other: Number) -> Any:
+    a, b = (_with_imaginary(make, x) for x in (self, other))
+    pairs = ((a.real, b.real), (a.imag, b.imag))
+    return ComplexPair(*(_real(make, "where.self", condition, *pair) for pair in pairs))
+
+
+# -- Fourier transforms
+
+
+def _transformed(
+    make: OpBuilder, x: Operand, axes: Sequence[int], *, inverse: bool, bins: int = 0
+) -> Operand:
+    """Transforms of parts [.., 2] or reals [.., 1] along axes; `bins`: of the last axis."""
+    rank = x.type.rank - 1
+    last, *others = [axis % rank for axis in reversed(axes)]
+    x = make("fft", x, axis=last, inverse=inverse, bins=bins)
+    for axis in others:
+        x = make("fft", x, axis=axis, inverse=inverse)
+    return x
+
+
+def _normalized(make: OpBuilder, x: Operand, extents: Sequence[int], kind: int) -> Operand:
+    """Divided by the number of items (kind 2), or by its root (1)."""
+    for n in extents if kind else ():
+        divisor = tensor(make, n, x.type.dtype)
+        x = make("div", x, make("sqrt", divisor) if kind == 1 else divisor)
+    return x
+
+
+@operator("aten._fft_r2c.default")
+def fft_of_reals(
+    make: OpBuilder, self: Operand, dim: Integers, normalization: int, onesided: bool
+) -> Any:
+    x = in_reals(make, self)
+    extents = [x.type.dims[axis] for axis in dim]
+    bins = extents[-1] // 2 + 1 if onesided else 0
+    inner = make.reshape(x, (*x.type.dims, 1))
+    y = _transformed(make, inner, dim, inverse=False, bins=bins)
+    return from_inner(make, _normalized(make, y, extents, normalization))
+
+
+def _fft(make: OpBuilder, self: Number, dim: Integers, normalization: int, forward: bool) -> Any:
+    if not dim:
+        return self
+    extents = [self.type.dims[axis] for axis in dim]
+    y = _transformed(make, _to_inner(make, self), dim, inverse=not forward)
+    return from_inner(make, _normalized(make, y, extents, normalization))
+
+
+@operator("aten._fft_c2c.default", "aten._fft_c2r.default")
+def fft_of_pairs(make: OpBuilder, self: Operand, dim: Integers, normalization: int) -> Any:
+    raise OperatorError("torch/type", "a complex tensor is expected")
+
+
+complex_operator("aten._fft_c2c.default")(_fft)
+
+
+@complex_operator("aten._fft_c2r.default")
+def fft_to_reals(
+    make: OpBuilder, self: Number, dim: Integers, normalization: int, last_dim_size: int
+) -> Any:
+    """The inverse of a transform of reals, of which the first bins are given."""
+    *others, last = [axis % self.type.rank for axis in dim]
+    extents = [*(self.type.dims[axis] for axis in others), last_dim_size]
+    x = _fft(make, self, tuple(others), 0, forward=False)
+    n = last_dim_size
+    pieces = [ComplexPair(*(slice_in_dim(make, x, last, 0, n // 2 + 1) for x in (x.real, x.imag)))]
+    if n > 2:
+        middle = (slice_in_dim(make, x, last, (n + 1) // 2 - 1, 0, -1) for x in (x.real, x.imag))
+        pieces.append(conj(make, ComplexPair(*middle)))
+    inner = [_to_inner(make, piece) for piece in pieces]
+    whole = inner[0] if len(inner) == 1 else make("concat", inner, axis=last)
+    y = _transformed(make, whole, (last,), inverse=True)
+    return _normalized(make, from_inner(make, y).real, extents, normalization)

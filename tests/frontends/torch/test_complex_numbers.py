@@ -1,0 +1,103 @@
+"""Complex tensors and Fourier transforms within exported modules, compared with PyTorch."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportMissingTypeStubs=false
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch", reason="PyTorch is not installed")
+
+import torch
+from torch import nn
+
+import nnefc
+import nnefc.pytorch
+from nnefc.support.errors import NnefError
+from tests.helpers.pytorch.exported import compare
+
+
+class Rotated(nn.Module):
+    """Rotary positions as the first Llama has them: a constant of complex numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        angles = torch.outer(torch.arange(12).float(), 1 / 100 ** (torch.arange(4).float() / 4))
+        self.turns = torch.polar(torch.ones_like(angles), angles)
+        self.more = nn.Buffer(torch.randn(4, dtype=torch.complex64))
+
+    def forward(self, x: Any) -> Any:
+        pairs = torch.view_as_complex(x.float().reshape(*x.shape[:-1], -1, 2))
+        turns = self.turns[: x.shape[1]].view(1, x.shape[1], 1, -1) * self.more
+        return torch.view_as_real(pairs * turns).flatten(3).type_as(x)
+
+
+def test_rotary_positions_of_complex_numbers(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    module, x = Rotated(), torch.randn(2, 12, 3, 8)
+    compare(module, (x,))
+    model = nnefc.pytorch.compile(module, (x,))
+    torch.testing.assert_close(model(x), module(x))
+    model.save(tmp_path / "rotated.nnefc")
+    found: Any = nnefc.load(tmp_path / "rotated.nnefc")(x.numpy())
+    torch.testing.assert_close(torch.from_numpy(found), module(x))
+
+
+class Arithmetic(nn.Module):
+    def forward(self, x: Any, y: Any) -> Any:
+        z = torch.complex(x, y)
+        w = torch.cat((z.conj() * 2.0, (z + x) / (z * 1j - 3)), 1)
+        products = (w @ w.transpose(0, 1)).unsqueeze(0)[:, 1:]
+        several = torch.stack((z - y, torch.exp(z * 0.1))).sum(0, keepdim=True)
+        where = torch.where(x > 0, z, x * y)
+        return (
+            torch.view_as_real(products),
+            *(products.abs(), several.angle(), several.real, where.imag, x.angle()),
+            torch.view_as_real((y - z) ** 2 / x + y.to(torch.complex64)),
+        )
+
+
+def test_arithmetic_of_complex_numbers() -> None:
+    torch.manual_seed(0)
+    compare(Arithmetic(), (torch.randn(3, 4), torch.randn(3, 4)))
+
+
+class Transforms(nn.Module):
+    def forward(self, x: Any) -> Any:
+        window = torch.hann_window(16)
+        spectrum = torch.stft(x, 16, 4, window=window, return_complex=True)
+        power = spectrum[..., :-1].abs() ** 2
+        sound = torch.istft(spectrum * 2, 16, 4, window=window)
+        pictures = x.reshape(2, 4, 5)
+        whole = torch.fft.fftn(pictures, norm="forward")
+        return (
+            *(
+                power,
+                sound,
+                torch.fft.fftshift(whole).real,
+                torch.fft.ifft(whole, norm="ortho").imag,
+            ),
+            torch.fft.irfft2(torch.fft.rfft2(pictures, norm="ortho"), s=(4, 5), norm="ortho"),
+            *(torch.fft.irfft(torch.fft.rfft(x, n=n), n=m) for n, m in ((7, 6), (6, 7), (3, 2))),
+            torch.fft.hfft(x),
+        )
+
+
+def test_fourier_transforms() -> None:
+    torch.manual_seed(0)
+    compare(Transforms(), (torch.randn(1, 40),))
+
+
+def test_operators_that_take_no_complex_tensors() -> None:
+    class Wrong(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return torch.view_as_real(torch.tanh(torch.complex(x, x)))
+
+    with pytest.raises(NnefError, match="complex tensors are not supported") as caught:
+        nnefc.pytorch.compile(Wrong(), (torch.randn(3),))
+    (error,) = caught.value.errors
+    assert error.place
+    assert error.place.file == __file__
