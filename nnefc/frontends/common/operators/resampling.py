@@ -129,7 +129,7 @@ def _by_matrices(make: OpBuilder, x: Operand, how: Resampling, dtype: DType) -> 
         extent = x.type.dims[axis]
         matrix, outside[axis] = _weights(how, axis, int(extent), int(size))
         if matrix.shape[0] != matrix.shape[1] or (matrix != np.eye(len(matrix))).any():
-            x = _multiplied(make, x, axis, matrix)
+            x = multiplied_along(make, x, axis, matrix)
             if how.antialias and not dtype.is_float:
                 x = _within(make, make("round", x), dtype, how)
     if not any(each.any() for each in outside.values()):
@@ -141,7 +141,7 @@ def _by_matrices(make: OpBuilder, x: Operand, how: Resampling, dtype: DType) -> 
     return make("select", KnownTensor(mask, DType.BOOL), value, x)
 
 
-def _multiplied(make: OpBuilder, x: Operand, axis: int, matrix: Array) -> Operand:
+def multiplied_along(make: OpBuilder, x: Operand, axis: int, matrix: Array) -> Operand:
     """A tensor, multiplied along an axis with a matrix [outputs, extent]."""
     dims = x.type.dims
     rows = make.reshape(x, (math.prod(dims[:axis]), dims[axis], math.prod(dims[axis + 1 :])))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from nnefc.frontends.common.loops import loop
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operators.axes import slice_in_dim
 from nnefc.frontends.common.operators.recurrent.cells import GRU, LSTM, RNN
@@ -55,10 +56,11 @@ def _layers(
         raise OperatorError("torch/training", "dropout is active", "call module.eval() first")
     directions = 2 if bidirectional else 1
     count = len(params) // (num_layers * directions)
-    if count != (4 if has_biases else 2):
-        message = f"{count} weights per layer: projections are not supported"
-        raise OperatorError("torch/unsupported", message)
     x = make.transpose(input, (1, 0, 2)) if batch_first else input
+    if count == (5 if has_biases else 3):
+        rows = [params[i : i + count] for i in range(0, len(params), count)]
+        found = _projected_layers(make, x, states, rows, directions)
+        return (make.transpose(found[0], (1, 0, 2)) if batch_first else found[0]), *found[1:]
     layer = Layer(
         cell,
         "bidirectional" if bidirectional else "forward",
@@ -88,6 +90,64 @@ def _layers(
             kept.append(each)
     y = make.transpose(x, (1, 0, 2)) if batch_first else x
     return y, *(each[0] if len(each) == 1 else make("concat", each, axis=0) for each in lasts)
+
+
+def _projected_layers(
+    make: OpBuilder,
+    x: Operand,
+    states: Sequence[Operand],
+    params: Sequence[Tensors],
+    directions: int,
+) -> tuple[Operand, ...]:
+    """As `_layers`, of LSTM layers whose hidden states are products with a matrix w_hr.
+
+    x [steps, batch, inputs]; `params`: of each layer and direction.
+    """
+    lasts: list[list[Operand]] = [[], []]
+    outputs: list[Operand] = []
+    for row, weights in enumerate(params):
+        begin = [slice_in_dim(make, each, 0, row, row + 1) for each in states]
+        before = [make.reshape(each, each.type.dims[1:]) for each in begin]
+        every, last = _projected(make, x, weights, before, backwards=row % directions == 1)
+        outputs.append(every)
+        for kept, each in zip(lasts, last, strict=True):
+            kept.append(each)
+        if len(outputs) == directions:
+            x = outputs[0] if directions == 1 else make("concat", outputs, axis=2)
+            outputs = []
+    return x, *(_stacked(make, each) for each in lasts)
+
+
+def _projected(
+    make: OpBuilder, x: Operand, weights: Tensors, states: Sequence[Operand], *, backwards: bool
+) -> tuple[Operand, list[Operand]]:
+    """The outputs [steps, batch, units] and the last states of a direction.
+
+    h = (o tanh(c)) w_hr^T, c = f c + i g; gates i, f, g, o; h [batch, units], c [batch, hidden].
+    """
+    w_ih, w_hh, *biases, w_hr = weights
+    given = linear(make, x, w_ih, make("add", *biases) if biases else None)
+
+    def turn(
+        within: OpBuilder, before: list[Operand], slices: list[Operand], whole: list[Operand]
+    ) -> tuple[list[Operand], list[Operand]]:
+        (hidden, cell), (recurrence, projection) = before, whole
+        gates = within.reshape(slices[0], slices[0].type.dims[1:])
+        gates = within("add", gates, within("matmul", hidden, recurrence, transposeB=True))
+        size = cell.type.dims[1]
+        i, f, g, o = (slice_in_dim(within, gates, 1, n * size, (n + 1) * size) for n in range(4))
+        i, f, o = (within("sigmoid", each) for each in (i, f, o))
+        new = within("mul", i, within("tanh", g))
+        cell = within("add", within("mul", f, cell), new)
+        hidden = within("mul", o, within("tanh", cell))
+        hidden = within("matmul", hidden, projection, transposeB=True)
+        return [hidden, cell], [within.reshape(hidden, (1, *hidden.type.dims))]
+
+    matrices = [make.value(w_hh), make.value(w_hr)]
+    last, (every,) = loop(
+        make, x.type.dims[0], states, [given], matrices, turn, backwards=(backwards, backwards)
+    )
+    return every, last
 
 
 @operator("aten.lstm.input")

@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
+import numpy as np
+
 from nnefc.frontends.common.op_builder import OpBuilder
-from nnefc.frontends.common.operators.resampling import Resampling, resample
-from nnefc.frontends.common.values import Operand, OperatorError
+from nnefc.frontends.common.operators.resampling import Resampling, multiplied_along, resample
+from nnefc.frontends.common.values import Array, Operand, OperatorError
 from nnefc.frontends.torch.registry import Floats, Integers, Number, operator
+from nnefc.ops.extended.resize import cubic
 
 _KINDS: Final = {
     "nearest": ("nearest", "asymmetric", "floor"),
@@ -36,6 +39,8 @@ def _upsampled(
         if factors is None:
             raise OperatorError("torch/arguments", "sizes or factors are needed")
         sizes = tuple(int(n * f) for n, f in zip(extents, factors, strict=True))
+    if antialias:
+        return _antialiased(make, x, sizes, factors, mode, corners=align_corners)
     if not coordinates:
         coordinates = "align_corners" if align_corners else "half_pixel"
     scales = () if factors is None or align_corners else (1.0, 1.0, *factors)
@@ -45,15 +50,52 @@ def _upsampled(
         mode,
         coordinates,
         rounding or "round_prefer_floor",
-        antialias=antialias,
     )
     return resample(make, x, how)
 
 
-def _given(*scales: Number) -> Floats | None:
-    """The factors of all dimensions; None if some are missing."""
-    known = tuple(float(each) for each in scales if each is not None)
-    return known if len(known) == len(scales) else None
+def _given(x: Operand, sizes: Integers, *scales: Number) -> Floats | None:
+    """The factors of all dimensions; sizes decide those that are missing, or all (None)."""
+    if all(each is None for each in scales):
+        return None
+    extents = zip(sizes, x.type.dims[2:], scales, strict=True)
+    return tuple(size / n if each is None else float(each) for size, n, each in extents)
+
+
+def _smoothed(extent: int, size: int, step: float, mode: str) -> Array:
+    """Weights [size, extent] of items, by kernels as wide as a step where that exceeds an item.
+
+    Source: aten/src/ATen/native/cpu/UpSampleKernel.cpp, whose cubic kernel has a = -0.5 here.
+    """
+    width = max(step, 1.0)
+    reach = width * (1 if mode == "linear" else 2)
+    center = step * (np.arange(size)[:, None] + 0.5)
+    item = np.arange(extent)
+    distance = np.abs(item + 0.5 - center) / width
+    weight = np.maximum(1 - distance, 0) if mode == "linear" else cubic(distance, -0.5)
+    first, last = (np.trunc(center + end * reach + 0.5) for end in (-1, 1))
+    weight = np.where((item >= first) & (item < last), weight, 0.0)
+    return weight / weight.sum(1, keepdims=True)
+
+
+def _antialiased(
+    make: OpBuilder,
+    x: Operand,
+    sizes: Integers,
+    factors: Floats | None,
+    mode: str,
+    *,
+    corners: bool,
+) -> Operand:
+    """x [n, c, ..] by products with a matrix per axis, which fix symbolic extents."""
+    given = factors or (None,) * len(sizes)
+    for axis, (size, factor) in enumerate(zip(sizes, given, strict=True), 2):
+        n, count = int(x.type.dims[axis]), int(size)
+        step = n / count if factor is None else 1 / factor
+        if corners:
+            step = (n - 1) / (count - 1) if count > 1 else 0.0
+        x = multiplied_along(make, x, axis, _smoothed(n, count, step, mode))
+    return x
 
 
 def _register(kind: str, name: str) -> None:
@@ -74,7 +116,8 @@ def _register(kind: str, name: str) -> None:
         scales_w: Number = None,
     ) -> Any:
         listed = (scales_d, scales_h, scales_w)[-len(output_size) :]
-        factors = _given(scales) if len(output_size) == 1 else _given(*listed)
+        listed = (scales,) if len(output_size) == 1 else listed
+        factors = _given(self, output_size, *listed)
         return _upsampled(make, kind, self, output_size, factors)
 
     operator(f"aten.{name}.vec")(by_list)
@@ -110,7 +153,8 @@ def _register_linear(kind: str, name: str, *, antialias: bool = False) -> None:
         scales_w: Number = None,
     ) -> Any:
         listed = (scales_d, scales_h, scales_w)[-len(output_size) :]
-        factors = _given(scales) if len(output_size) == 1 else _given(*listed)
+        listed = (scales,) if len(output_size) == 1 else listed
+        factors = _given(self, output_size, *listed)
         flags = {"align_corners": align_corners, "antialias": antialias}
         return _upsampled(make, kind, self, output_size, factors, **flags)
 
