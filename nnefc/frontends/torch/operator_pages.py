@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from textwrap import fill
 from typing import Final
 
-from nnefc.frontends.torch.registry import operators, refusals
+from nnefc.frontends.torch.registry import complex_operators, operators, refusals
 
 INTRODUCTION: Final = """\
 # Operators of PyTorch
@@ -20,6 +21,12 @@ operators that nnefc does not have to PyTorch.
 
 | operator | overloads | parameters |
 |---|---|---|
+"""
+COMPLEX: Final = """
+## Complex tensors
+
+Operators that also take complex tensors:
+
 """
 REFUSED: Final = """
 ## Operators that are not supported
@@ -41,7 +48,22 @@ def page() -> str:
         f"| `{name}` | {_names(overloads)} | {reason} |"
         for name, overloads, (reason,) in _grouped(reasons)
     ]
-    return INTRODUCTION + "\n".join(rows) + "\n" + REFUSED + "\n".join(refused) + "\n"
+    return (
+        INTRODUCTION
+        + "\n".join(rows)
+        + "\n"
+        + COMPLEX
+        + _complex()
+        + REFUSED
+        + "\n".join(refused)
+        + "\n"
+    )
+
+
+def _complex() -> str:
+    """The operators that take complex tensors, as a paragraph."""
+    names = {name.rpartition(".")[0] for name in complex_operators()}
+    return fill(", ".join(f"`{name}`" for name in sorted(names)), 100) + "\n"
 
 
 def _grouped(

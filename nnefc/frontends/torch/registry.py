@@ -22,6 +22,7 @@ from typing import Any, Final, TypeVar
 
 from nnefc.frontends.common.values import Operand, OperatorError, integers, operand, scalar
 from nnefc.frontends.torch import operators as operator_modules
+from nnefc.frontends.torch.complex_pair import BY_PARTS
 from nnefc.frontends.torch.item_types import item_type
 from nnefc.frontends.torch.program import Node
 from nnefc.ir import DType
@@ -151,6 +152,12 @@ def operators() -> Mapping[str, Operator]:
     """All functions by the names of overloads."""
     _load()
     return _operators
+
+
+def complex_operators() -> set[str]:
+    """The overloads that take complex tensors."""
+    _load()
+    return {*_complex, *BY_PARTS}
 
 
 @cache
