@@ -82,8 +82,10 @@ class ModuleBackend(ModuleEngine):
         self.load(network, threads, arrays)()
 
     def compiled(self, case: Case, threads: int) -> Call:
+        from nnefc.pytorch import backend
+
         torch: Any = import_module("torch")
-        run = torch.compile(case.module, backend="nnefc", options={"threads": threads})
+        run = torch.compile(case.module, backend=backend.nnefc, options={"threads": threads})
         call = _without_gradients(run, case)
         call()
         return call

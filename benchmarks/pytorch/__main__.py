@@ -200,13 +200,13 @@ def _first_tables(facts: dict[str, Any]) -> _Tables:
         [
             each["title"],
             ENGINES[each["engine"]].title,
-            *(f"{each[key]:.2f}" for key in ("total", "import", "compile", "call")),
+            *(f"{each[key]:.2f}" for key in ("total", "import", "build", "compile", "call")),
             f"{each['of_inductor']:.2f}" if each["of_inductor"] else "–",
         ]
         for each in facts["results"]
     ]
-    heads = ["network", "engine", "to the result", "of that imports", "compilation", "first call"]
-    return [("Seconds of new processes, medians", [*heads, "÷ Inductor"], rows)]
+    heads = ["network", "engine", "to the result", "of that imports", "module", "compilation"]
+    return [("Seconds of new processes, medians", [*heads, "first call", "÷ Inductor"], rows)]
 
 
 def _show(tables: _Tables) -> None:
