@@ -5,13 +5,6 @@ from __future__ import annotations
 from benchmarks.engines.engine_interface import Engine
 from benchmarks.engines.litert_cpu import LiteRt
 from benchmarks.engines.mnn_cpu import Mnn
-from benchmarks.engines.modules_cpu import (
-    Eager,
-    Inductor,
-    ModuleBackend,
-    ModuleNnefc,
-    ModuleOpenVino,
-)
 from benchmarks.engines.ncnn_cpu import Ncnn
 from benchmarks.engines.nnefc_cpu import Nnefc, NnefcOfNnef
 from benchmarks.engines.onnxruntime_cpu import OnnxRuntime
@@ -19,11 +12,6 @@ from benchmarks.engines.openvino_cpu import OpenVino
 from benchmarks.engines.torch_cpu import PyTorch
 from benchmarks.engines.tract_cpu import Tract
 from benchmarks.engines.tvm_cpu import Tvm
-
-MODULE_ENGINES = tuple(
-    engine.name for engine in (ModuleNnefc, Eager, Inductor, ModuleOpenVino, ModuleBackend)
-)
-"""Engines that run modules of PyTorch (`benchmarks.pytorch`)."""
 
 ENGINES: dict[str, type[Engine]] = {
     engine.name: engine
@@ -38,18 +26,9 @@ ENGINES: dict[str, type[Engine]] = {
         Tract,
         Tvm,
         NnefcOfNnef,
-        ModuleNnefc,
-        Eager,
-        Inductor,
-        ModuleOpenVino,
-        ModuleBackend,
     )
 }
 
-DEFAULT_ENGINES = tuple(
-    name
-    for name in ENGINES
-    if name not in ("litert", "tvm", "nnefc_nnef") and name not in MODULE_ENGINES
-)
+DEFAULT_ENGINES = tuple(name for name in ENGINES if name not in ("litert", "tvm", "nnefc_nnef"))
 """Engines that are measured by default: LiteRT runs quantized networks only, TVM is slow without
 tuning, which takes hours, and networks of the zoo are NNEF documents already."""

@@ -4,7 +4,7 @@
     python -m benchmarks.pytorch resnet50,bert --engines nnefc_module,nnefc_backend
     python -m benchmarks.pytorch --first --rounds 5
 
-Engines run in a process each and alternate; their results must agree.  `--first` measures the
+Engines alternate, and their results must agree with those of eager mode.  `--first` measures the
 time of new processes to the first result.  Inductor needs a C++ compiler; it tries several kernels
 and freezes the weights.
 """
@@ -24,21 +24,17 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import arguments
-from benchmarks.artifacts import Network
-from benchmarks.engines import ENGINES, MODULE_ENGINES
-from benchmarks.measure import Comparison, Measured, compare
 from benchmarks.peers import about
+from benchmarks.pytorch import TITLES
 from benchmarks.progress import with_progress
 from benchmarks.report import markdown_table
-from benchmarks.statistics import geometric_mean, ratio
+from benchmarks.statistics import geometric_mean
 
 errors = Console(stderr=True)
 
-OURS: Final = "nnefc_module"
-_OURS: Final = (OURS, "nnefc_backend")
-_ENGINES: Final = "nnefc_module,eager,inductor,openvino_module"
-_FIRST: Final = "resnet50,bert"
-_FIRST_ENGINES: Final = "nnefc_module,nnefc_backend,inductor"
+_ENGINES: Final = ("nnefc", "eager", "inductor", "openvino")
+_FIRST: Final = ("resnet50", "bert")
+_FIRST_ENGINES: Final = ("nnefc", "backend", "inductor")
 
 
 class Job(NamedTuple):
@@ -62,10 +58,10 @@ def main(
             raise arguments.fail(f"{package} is not installed")
     from benchmarks.pytorch.networks import NETWORKS
 
-    every = _FIRST if first else ",".join(NETWORKS)
-    wanted = arguments.known_of(names or every, "NAMES", NETWORKS)
-    default = _FIRST_ENGINES if first else _ENGINES
-    chosen = arguments.known_of(engines or default, "--engines", MODULE_ENGINES)
+    every = _FIRST if first else tuple(NETWORKS)
+    wanted = arguments.known_of(names or ",".join(every), "NAMES", NETWORKS)
+    default = ",".join(_FIRST_ENGINES if first else _ENGINES)
+    chosen = arguments.known_of(engines or default, "--engines", TITLES)
     counts = arguments.counts_of(threads, "--threads")
     for option, path in (("--json", json), ("--table", table)):
         arguments.check_writable(path, option)
@@ -88,57 +84,20 @@ def main(
 def _measure(
     jobs: Sequence[Job], engines: Sequence[str], rounds: int, turn: float
 ) -> list[dict[str, Any]]:
-    from benchmarks.pytorch.networks import NETWORKS
+    from benchmarks.pytorch.measure import measure
 
-    facts: list[dict[str, Any]] = []
+    results: list[dict[str, Any]] = []
     for job, tell in with_progress(jobs, lambda job: f"{job.network} x{job.threads}", errors):
-        title = NETWORKS[job.network].title
-        nowhere = Path()
-        network = Network(job.network, title, 1, nowhere, nowhere, {}, ())
-        found = compare(network, engines, job.threads, rounds=rounds, turn=turn, progress=tell)
-        facts.append(_facts(found))
-        errors.print(_line(facts[-1]), highlight=False)
-    return facts
-
-
-def _facts(found: Comparison) -> dict[str, Any]:
-    """A comparison as data; times are in milliseconds."""
-    right = {name: each for name, each in found.engines.items() if each.is_right and each.turns}
-    peers = [each for name, each in right.items() if name not in _OURS]
-    best = min(peers, key=lambda each: each.summary.median, default=None)
-    ours = next((right[name] for name in _OURS if name in right), None)
-    by_fastest = min((each.summary.least for each in peers), default=None)
-    return {
-        "name": found.network.name,
-        "title": found.network.title,
-        "threads": found.threads,
-        "best_peer": best.engine if best else None,
-        "ratio": ratio(best.turns, ours.turns).value if best and ours else None,
-        "ratio_of_fastest": by_fastest / ours.summary.least if ours and by_fastest else None,
-        "engines": {name: _engine(each) for name, each in found.engines.items()},
-    }
-
-
-def _engine(measured: Measured) -> dict[str, Any]:
-    if measured.failure or measured.loaded is None:
-        return {"failure": measured.failure}
-    summary = measured.summary
-    return {
-        "median_ms": 1e3 * summary.median,
-        "min_ms": 1e3 * summary.least,
-        "runs": summary.runs,
-        "error": measured.error,
-        "is_right": measured.is_right,
-        "load_seconds": measured.loaded.seconds,
-        "turns_ms": [[round(1e3 * s, 5) for s in turn] for turn in measured.turns],
-    }
+        results.append(measure(job.network, engines, job.threads, rounds, turn, tell))
+        errors.print(_line(results[-1]), highlight=False, soft_wrap=True)
+    return results
 
 
 def _line(facts: dict[str, Any]) -> str:
     times = ", ".join(
-        f"{ENGINES[name].title} {each['median_ms']:.2f}"
+        f"{TITLES[name]} {each['median_ms']:.2f}"
         if each.get("is_right")
-        else f"{ENGINES[name].title}: {each.get('failure') or 'wrong'}"
+        else f"{TITLES[name]}: {each.get('failure') or 'wrong'}"
         for name, each in facts["engines"].items()
     )
     quotient = f"{facts['ratio']:.2f}" if facts["ratio"] else "–"
@@ -167,24 +126,17 @@ def _tables(results: Sequence[dict[str, Any]], engines: Sequence[str]) -> _Table
         if len(rated) > 1:
             fastest = math.prod(each["ratio_of_fastest"] for each in rated) ** (1 / len(rated))
             rows.append(["geometric mean", *[""] * len(engines), _mean(rated), f"{fastest:.2f}"])
-        heads = ["network", *(ENGINES[name].title for name in engines), "best peer ÷ nnefc"]
+        heads = ["network", *(TITLES[name] for name in engines), "best peer ÷ nnefc"]
         title = f"Milliseconds, median of turns: {count} {'thread' if count == 1 else 'threads'}"
         tables.append((title, [*heads, "by fastest calls"], rows))
     return tables
 
 
 def _mean(rated: Sequence[dict[str, Any]]) -> str:
-    def turns(each: dict[str, Any], name: str) -> list[list[float]]:
-        return each["engines"][name]["turns_ms"]
+    def turns(each: dict[str, Any], which: str) -> list[list[float]]:
+        return each["engines"][each[which]]["turns_ms"]
 
-    pairs = [
-        (
-            turns(each, each["best_peer"]),
-            turns(each, next(name for name in _OURS if name in each["engines"])),
-        )
-        for each in rated
-    ]
-    return str(geometric_mean(pairs))
+    return str(geometric_mean([(turns(each, "best_peer"), turns(each, "ours")) for each in rated]))
 
 
 def _cell(engine: dict[str, Any], best: bool) -> str:
@@ -199,7 +151,7 @@ def _first_tables(facts: dict[str, Any]) -> _Tables:
     rows = [
         [
             each["title"],
-            ENGINES[each["engine"]].title,
+            TITLES[each["engine"]],
             *(f"{each[key]:.2f}" for key in ("total", "import", "build", "compile", "call")),
             f"{each['of_inductor']:.2f}" if each["of_inductor"] else "–",
         ]
