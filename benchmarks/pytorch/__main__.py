@@ -25,8 +25,8 @@ from rich.table import Table
 
 from benchmarks import arguments
 from benchmarks.peers import about
-from benchmarks.pytorch import TITLES
 from benchmarks.progress import with_progress
+from benchmarks.pytorch import TITLES
 from benchmarks.report import markdown_table
 from benchmarks.statistics import geometric_mean
 
@@ -77,8 +77,9 @@ def main(
     if json:
         json.write_text(json_module.dumps(facts, indent=1) + "\n")
     if table:
-        parts = ["\n".join([f"### {title}", "", *markdown_table(*t)]) for title, *t in tables]
-        table.write_text("\n\n".join(parts) + "\n")
+        parts = ((title, markdown_table(heads, rows)) for title, heads, rows in tables)
+        texts = ["\n".join([f"### {title}", "", *lines]) for title, lines in parts]
+        table.write_text("\n\n".join(texts) + "\n")
 
 
 def _measure(

@@ -43,7 +43,7 @@ def eager(case: Case, threads: int) -> Call:
 def inductor(case: Case, threads: int) -> Call:
     """PyTorch's compiler: weights are frozen, several kernels tried; it needs a C++ compiler."""
     del threads
-    options = {"max_autotune": True, "freezing": True}
+    options: dict[str, Any] = {"max_autotune": True, "freezing": True}
     run: Any = torch.compile(case.module, backend="inductor", options=options)
 
     def call() -> Any:
@@ -59,7 +59,7 @@ def openvino(case: Case, threads: int) -> Call:
     Its backend of `torch.compile` fails in Dynamo of PyTorch 2.15.
     """
     library: Any = import_module("openvino")
-    program = torch.export.export(case.module, case.args, case.kwargs, strict=False)
+    exported: Any = torch.export.export(case.module, case.args, case.kwargs, strict=False)
     options = {
         "PERFORMANCE_HINT": "LATENCY",
         "NUM_STREAMS": "1",
@@ -68,7 +68,12 @@ def openvino(case: Case, threads: int) -> Call:
         "ENABLE_CPU_PINNING": "NO",
         "ENABLE_HYPER_THREADING": "YES",
     }
-    compiled = library.Core().compile_model(library.convert_model(program), "CPU", options)
+    core = library.Core()
+    try:
+        compiled = core.compile_model(library.convert_model(exported), "CPU", options)
+    except RuntimeError:  # it lacks operators, which decomposition replaces
+        decomposed = exported.run_decompositions()
+        compiled = core.compile_model(library.convert_model(decomposed), "CPU", options)
     request = compiled.create_infer_request()
     leaves = pytree.tree_leaves((case.args, case.kwargs))
     arrays = [x.numpy() for x in leaves if isinstance(x, torch.Tensor)]

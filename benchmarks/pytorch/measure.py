@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from benchmarks.measure import PAUSE, TOLERANCE
 from benchmarks.pytorch import OURS
@@ -45,7 +45,7 @@ def measure(
     import torch
 
     torch.set_num_threads(threads)
-    torch._dynamo.reset()
+    torch.compiler.reset()
     built = case(name)
     wanted = tensors(eager(built, threads)())
     measured = {engine: Measured() for engine in engines}

@@ -1,4 +1,4 @@
-"""Modules of torchvision, timm and transformers in the sizes that their builders have by default."""
+"""Modules of torchvision, timm and transformers, in the sizes of their builders."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false

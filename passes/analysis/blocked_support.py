@@ -63,6 +63,37 @@ def profits_from_blocks(op: Op, block: int, known: KnownValues) -> bool:
     return op.output.type.rank > 1 and op.output.type.dims[1] >= block and can_use_blocks(op, known)
 
 
+def _enlarges_for_convolutions(op: Op, block: int, known: KnownValues) -> bool:
+    """Whether `op` enlarges a tensor for blocked convolutions alone.
+
+    The change of layout is cheaper before it.
+    """
+    if len(op.inputs) != 1 or len(op.outputs) != 1 or not traits_of(op).blocked:
+        return False
+    if hint(op.inputs[0].type.nbytes) >= hint(op.output.type.nbytes):
+        return False
+    has_channels = op.output.type.rank > 1 and op.output.type.dims[1] >= block
+    return has_channels and can_use_blocks(op, known) and _only_convolved(op.output, known)
+
+
+def _only_convolved(value: Value, known: KnownValues) -> bool:
+    """Whether only blocked convolutions read a value, or concatenations for such ones."""
+    pending, seen = [value], {value}
+    while pending:
+        value = pending.pop()
+        if not value.users:
+            return False
+        for user in value.users:
+            if is_blocked_convolution(user) and user.inputs[0] is value:
+                continue
+            if user.name != "concat" or not can_use_blocks(user, known):
+                return False
+            if user.output not in seen:
+                seen.add(user.output)
+                pending.append(user.output)
+    return True
+
+
 def blocked_operations(graph: Graph, known: KnownValues, block: int) -> dict[Op, None]:
     """The operations that compute on blocked tensors, in order."""
     chosen: dict[Op, None] = {}
@@ -72,6 +103,7 @@ def blocked_operations(graph: Graph, known: KnownValues, block: int) -> dict[Op,
             or is_code_convolution(op)
             or op.name in code_resize.PLAIN
             or profits_from_blocks(op, block, known)
+            or _enlarges_for_convolutions(op, block, known)
             or (any(v.op in chosen for v in op.inputs) and can_use_blocks(op, known))
         ):
             chosen[op] = None
