@@ -26,8 +26,9 @@ def pack(
     """Write a TensorFlow Lite or Circle model as an nnpackage, for Samsung's onert.
 
     The package has the model, unchanged, and a manifest. It is an archive if the name of the output
-    ends in .zip, and a folder otherwise, which onert's Python package needs. The structure of
-    the model is checked; operators that nnefc does not have are no errors.
+    ends in .zip, and a folder otherwise. onert's releases on PyPI open folders, but no archives: they
+    have no loader of zip files. The structure of the model is checked; operators that nnefc does
+    not have are no errors.
 
     Examples:
 
@@ -55,4 +56,5 @@ def pack(
     report(diagnostics.warnings)
     kind = TYPE_OF[bytes(content[4:8])]
     write_package(output, f"{Path(model).stem or 'model'}.{kind}", kind, content)
-    typer.echo(f"wrote {output}")
+    note = f"; for onert, which opens no archives: -o {output.with_suffix('')}"
+    typer.echo(f"wrote {output}{note if output.suffix else ''}")

@@ -23,6 +23,8 @@ def test_archives(cli: Cli, net: Path, tmp_path: Path) -> None:
     output = tmp_path / "package.zip"
     shown = cli("pack", net, "-o", output)
     assert shown.status == 0, shown.err
+    folder = tmp_path / "package"
+    assert shown.out == f"wrote {output}; for onert, which opens no archives: -o {folder}\n"
     with zipfile.ZipFile(output) as archive:
         assert archive.testzip() is None
         manifest = json.loads(archive.read("metadata/MANIFEST"))
@@ -42,7 +44,7 @@ def test_archives(cli: Cli, net: Path, tmp_path: Path) -> None:
 def test_folders(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "net.model").write_bytes(circle("ADD"))
     output = tmp_path / "package"
-    assert cli("pack", tmp_path / "net.model", "-o", output).status == 0
+    assert cli("pack", tmp_path / "net.model", "-o", output).out == f"wrote {output}\n"
     assert sorted(str(each.relative_to(output)) for each in output.rglob("*")) == [
         "metadata",
         "metadata/MANIFEST",
