@@ -26,9 +26,9 @@ def pack(
     """Write a TensorFlow Lite or Circle model as an nnpackage, for Samsung's onert.
 
     The package has the model, unchanged, and a manifest. It is an archive if the name of the output
-    ends in .zip, and a folder otherwise. onert's releases on PyPI open folders, but no archives: they
-    have no loader of zip files. The structure of the model is checked; operators that nnefc does
-    not have are no errors.
+    ends in .zip, and a folder otherwise. onert's releases on PyPI open folders alone: they have no
+    loader of archives. The structure of the model is checked; operators that nnefc does not have
+    are no errors.
 
     Examples:
 

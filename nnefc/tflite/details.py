@@ -39,7 +39,10 @@ def details_of(tensor: Tensor, shape: Sequence[int], tensors: Sequence[Tensor]) 
     """
     codes = tensor.quantization or Quantization((), (), 0)
     single, blocks = len(codes.scale) == 1, codes.blocks
-    scales, zeros = np.array(codes.scale, np.float32), np.array(codes.zero_point, np.int32)
+    scales = np.array(codes.scale, np.float32)
+    # LiteRT drops the upper bits
+    zeros = np.array(codes.zero_point, np.int64).astype(np.int32)
+    pair = (codes.scale[0], int(zeros[0])) if single else (0.0, 0)
     if blocks is not None:
         scales = _constant(tensors, blocks.scales, np.float16)
         zeros = _constant(tensors, blocks.zero_points, np.int32)
@@ -49,7 +52,7 @@ def details_of(tensor: Tensor, shape: Sequence[int], tensors: Sequence[Tensor]) 
         "shape": np.array(shape, np.int32),
         "shape_signature": np.array(tensor.signature or shape, np.int32),
         "dtype": item_type(tensor),
-        "quantization": (codes.scale[0], codes.zero_point[0]) if single else (0.0, 0),
+        "quantization": pair,
         "quantization_parameters": {
             "scales": scales,
             "zero_points": zeros,

@@ -199,6 +199,8 @@ def test_item_types_are_those_of_litert(name: str) -> None:
         tensor((2,), "FLOAT32", "x"),
         tensor((2,), "FLOAT32", "y"),
         tensor((2,), name, "z"),
+        # a zero point that int32 does not hold
+        tensor((2,), "INT8", "far", quantization={"scale": (0.5,), "zero_point": (2**40 + 5,)}),
     ]
     graph = subgraph(tensors, [operator(0, (0,), (1,), "NegOptions")], (0,), (1,))
     content = write(model([operator_code("NEG")], [graph]))

@@ -156,6 +156,13 @@ def requantization(name: str, type_: str) -> Case:
     return Case(name, [every], [((16, 16), type_)], "", {}, 2, quantization)
 
 
+def hard_swish(scale: float) -> Case:
+    """All codes, of an input with this scale."""
+    every = np.arange(-128, 128).astype(np.int8)
+    given = {0: scaled(scale, -7), 1: scaled(scale * 0.8, -19)}
+    return Case("HARD_SWISH", [every], [((256,), I8)], "HardSwishOptions", {}, 1, given)
+
+
 def table(name: str, type_: str, result: Codes, options: str = "", **values: Any) -> Case:
     every = np.arange(256).astype(np.uint8).view(type_.lower()).reshape(16, 16)
     given = scaled(0.05, 128 if type_ == U8 else 3)
@@ -206,6 +213,8 @@ EXACT = [
     *(each for each in RESIZED if each.outputs[0][1] == I8),
     *(concatenation(type_) for type_ in (U8, I8)),
     *(requantization(name, type_) for name in ("RELU", "RELU6") for type_ in (U8, I8)),
+    *(table("HARD_SWISH", I8, scaled(scale, 3)) for scale in (0.04, 0.02, 0.1)),
+    *(hard_swish(scale) for scale in (0.0007, 0.009, 0.045, 0.3, 1.5)),
 ]
 TABLES = [
     *(each for each in RESIZED if each.outputs[0][1] == U8),
@@ -218,9 +227,7 @@ TABLES = [
             ("SOFTMAX", 1 / 256, low, "SoftmaxOptions", {"beta": 1.0}),
             ("L2_NORMALIZATION", 1 / 128, middle, "L2NormOptions", {}),
             ("LEAKY_RELU", 0.03, middle, "LeakyReluOptions", {"alpha": 0.1}),
-            ("HARD_SWISH", 0.04, middle, "", {}),
         )
-        if name != "HARD_SWISH" or type_ == I8
     ),
 ]
 

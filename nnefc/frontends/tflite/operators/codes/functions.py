@@ -6,15 +6,28 @@ Results differ from those of the reference kernels by at most one unit.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
+
+import numpy as np
 
 from nnefc.formats.tflite.model import Tensor
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.values import KnownTensor, Operand
-from nnefc.frontends.tflite.fixed_point import as_codes, nearest, real, scale_of, zero_tensor
+from nnefc.frontends.tflite.fixed_point import (
+    as_codes,
+    int32,
+    nearest,
+    quantize_multiplier,
+    real,
+    scale_of,
+    zero_tensor,
+)
 from nnefc.frontends.tflite.operators import activations, pooling
 from nnefc.frontends.tflite.registry import CODES, Node, operator
 from nnefc.ir import DType
+
+_LARGEST: Final = 2**15 - 1
+"""The largest number of 16 bits."""
 
 
 def scale_tensor(tensor: Tensor) -> KnownTensor:
@@ -44,7 +57,49 @@ def tanh(make: OpBuilder, input: Operand, node: Node) -> Any:
 
 @operator("HARD_SWISH", types=CODES)
 def hard_swish(make: OpBuilder, input: Operand, node: Node) -> Any:
-    return _by_reals(make, input, node, lambda x: activations.hard_swish(make, x))
+    """x min(max(x / 3 + 1, 0), 2) / 2 in numbers of 16 bits, as the reference kernel has it.
+
+    Fractions have 15 bits, and codes of the input 7 bits more.  A table in compiled models.
+    """
+    source, output = node.inputs[0], node.output
+    assert source is not None
+    fine = np.float32(1 / 128) * np.float32(scale_of(source))
+    to_output, exponent = _multiplier_of_16_bits(float(fine / np.float32(scale_of(output))))
+    to_unit, unit_exponent = _multiplier_of_16_bits(float(fine / np.float32(3 / 32768)))
+    if exponent > 0:  # LiteRT refuses them
+        return _by_reals(make, input, node, lambda x: activations.hard_swish(make, x))
+    codes = make("dequantize", input, real(1), zero_tensor(source))
+    x = make("shift_left", make.cast(codes, DType.INT32), int32(7))
+    unit = _shifted_left(make, x, unit_exponent - 1)
+    unit = _shifted_left(make, _high_product(make, unit, to_unit), min(unit_exponent, 1))
+    if unit_exponent < 0:
+        unit = make("rounding_shift", unit, int32(-unit_exponent))
+    factor = make("shift_right", make("add", unit, int32(1 << 15)), int32(1))
+    product = make("mul", factor, _high_product(make, x, to_output))
+    size = make("shift_right", make("abs", product), int32(15))
+    whole = make("select", make("lt", product, int32(0)), make("neg", size), size)
+    y = make("rounding_shift", whole, int32(-exponent))
+    return make("quantize", make.cast(y, DType.FLOAT32), real(1), zero_tensor(output))
+
+
+def _multiplier_of_16_bits(factor: float) -> tuple[int, int]:
+    """A multiplier below 2**15 and a shift: factor = multiplier / 2**15 * 2**shift, rounded."""
+    multiplier, shift = quantize_multiplier(factor)
+    return min(multiplier + (1 << 15) >> 16, _LARGEST), shift
+
+
+def _high_product(make: OpBuilder, x: Operand, multiplier: int) -> Operand:
+    """The product with a fraction, halves up."""
+    product = make("add", make("mul", x, int32(multiplier)), int32(1 << 14))
+    return make("shift_right", product, int32(15))
+
+
+def _shifted_left(make: OpBuilder, x: Operand, count: int) -> Operand:
+    """x 2**count, saturated to 16 bits; `count`: negative for none."""
+    if count <= 0:
+        return x
+    shifted = make("shift_left", x, int32(min(count, 16)))
+    return make("max", make("min", shifted, int32(_LARGEST)), int32(-_LARGEST - 1))
 
 
 @operator("SOFTMAX", options="SoftmaxOptions", types=CODES)
