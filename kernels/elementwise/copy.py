@@ -17,13 +17,17 @@ from nnefc.kernels.vector.vector_kernel import address, load_word
 
 
 def emit_copy(builder: Any, bases: Any, params: Any, first: Any, last: Any) -> None:
-    """Emit loops over several vectors at a time, single vectors, groups of 4 bytes, and bytes."""
+    """Emit loops over several vectors at a time, single vectors, groups of 4 bytes, and bytes.
+
+    Nothing is copied to the same address.
+    """
     x_at, y_at, nbytes_at, tile_at = (builder.add(params, I64(at)) for at in COPY.offsets)
     x, y = address(builder, bases, x_at), address(builder, bases, y_at)
     nbytes, tile = load_word(builder, nbytes_at), load_word(builder, tile_at)
     end = builder.mul(last, tile)
     end = builder.select(builder.icmp_signed("<", end, nbytes), end, nbytes)
     begin = builder.mul(first, tile)
+    end = builder.select(builder.icmp_signed("==", x, y), begin, end)  # a result in place
     register = isa.host().vector_bits // 8
     for width in (IN_FLIGHT * register, register, 4, 1):
         v = LaneBuilder(builder, width)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nnefc.options.compile_config import CompileConfig
 from nnefc.pytorch.compiled_graph import CompiledGraph
-from nnefc.pytorch.decompositions import kept_table
+from nnefc.pytorch.decompositions import keeping_composite_operators
 from nnefc.support.errors import NnefError
 
 if TYPE_CHECKING:
@@ -68,14 +68,15 @@ def nnefc(
         return _raising(NnefError.of("torch/training", message, hint=hint))
 
     compile_functional: Any = aot_module_simplified
-    return compile_functional(
-        module,
-        inputs,
-        fw_compiler=refuse,
-        inference_compiler=compile_graph,
-        decompositions=kept_table(),
-        keep_inference_input_mutations=True,
-    )
+    with keeping_composite_operators() as decompositions:
+        return compile_functional(
+            module,
+            inputs,
+            fw_compiler=refuse,
+            inference_compiler=compile_graph,
+            decompositions=decompositions,
+            keep_inference_input_mutations=True,
+        )
 
 
 def _config(mode: str | None, options: Mapping[str, Any]) -> CompileConfig:

@@ -7,18 +7,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from nnefc.frontends.torch.program_error import ProgramError
-from nnefc.frontends.torch.signature import user_inputs
 from nnefc.options.compile_config import CompileConfig
-from nnefc.pytorch.compile_module import compile_program
+from nnefc.pytorch.native_piece import NativePiece
 from nnefc.pytorch.pieces import (
     Piece,
     changed_inputs,
     is_change,
     pieces_of,
     unsupported_nodes,
+    updates_in_place,
 )
-from nnefc.pytorch.read_fx import place_of, read_graph, target_name
-from nnefc.pytorch.results import Results, argument_of
+from nnefc.pytorch.read_fx import place_of, target_name
 from nnefc.support.errors import NnefError, warn_python
 
 if TYPE_CHECKING:
@@ -62,6 +61,7 @@ class CompiledGraph:
         named = {self._names[i]: x for i, x in weights.items()}
         self._weights = {name: x for name, x in named.items() if name not in changed}
         self._excluded = set(unsupported_nodes(graph))
+        self._updates = updates_in_place(graph)
         self._changes: Counter[str] = Counter()
         self._versions = self._present_versions()
         self._warn(self._excluded, "which nnefc cannot compile")
@@ -90,7 +90,7 @@ class CompiledGraph:
             return piece.module.forward
         weights = {name: x for name, x in self._weights.items() if name in piece.inputs}
         try:
-            return _NativePiece(piece, weights, self._config)
+            return NativePiece(piece, weights, self._config, self._updates)
         except ProgramError:
             raise
         except NnefError as error:
@@ -164,19 +164,3 @@ class CompiledGraph:
 def _has_body(node: fx.Node) -> bool:
     """Whether an operator takes graphs, as `cond` does."""
     return node.op == "call_function" and any(each.op == "get_attr" for each in node.args)  # pyright: ignore
-
-
-class _NativePiece:
-    """A piece as a model of nnefc."""
-
-    def __init__(
-        self, piece: Piece, weights: Mapping[str, torch.Tensor], config: CompileConfig
-    ) -> None:
-        program, arrays = read_graph(piece.module, weights)
-        labels = [each.label for each in user_inputs(program)]
-        self._taken = [piece.inputs.index(label) for label in labels]
-        self._results = Results(program)
-        self._model = compile_program(program, arrays, config)
-
-    def __call__(self, *args: Any) -> Sequence[Any]:
-        return self._results.of(self._model(*[argument_of(args[i]) for i in self._taken]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -51,6 +53,22 @@ def kept_table() -> Any:
         if str(overload) in kept:
             del table[overload]
     return table
+
+
+@contextmanager
+def keeping_composite_operators() -> Generator[Any]:
+    """The table for tracing within the block, where operators of `KEPT` stay whole.
+
+    PyTorch's tracer decomposes operators that are composed of others whatever the table says;
+    `torch.export` changes these operators meanwhile, by the same function.
+    """
+    from torch.export import exported_program
+
+    split: Any = getattr(exported_program, "_split_decomp_table_to_cia_and_python_decomp")  # noqa: B009
+    override: Any = getattr(exported_program, "_override_composite_implicit_decomp")  # noqa: B009
+    composite, others = split(kept_table())
+    with override(composite):
+        yield others
 
 
 def overload_name(name: str) -> str:

@@ -33,6 +33,16 @@ _MOVES: Final = frozenset(
 """Operators that are not worth a call of a model."""
 
 
+_REPLACING: Final = frozenset(
+    f"aten.{name}"
+    for name in (
+        *("index_put.default", "_unsafe_index_put.default", "index_copy.default"),
+        *("slice_scatter.default", "select_scatter.default", "scatter.src", "scatter.value"),
+    )
+)
+"""Operators that copy their first tensor, with other items at some places."""
+
+
 @dataclass(frozen=True)
 class Piece:
     """A part of a graph: a module whose placeholders and results are named as in the graph."""
@@ -76,6 +86,24 @@ def unsupported_nodes(module: fx.GraphModule) -> dict[str, str]:
         or is_change(node)
         or not all(map(_is_ordinary, (node, *node.all_input_nodes)))
     }
+
+
+def updates_in_place(module: fx.GraphModule) -> dict[str, str]:
+    """The inputs that have a result as their new value, by results that can be in their memory.
+
+    Such a result is the input with some items replaced, and nothing else reads the input.
+    """
+    found: dict[str, str] = {}
+    for node in module.graph.nodes:
+        if not is_change(node) or len(node.args) < 2:
+            continue
+        before, after = node.args[:2]
+        is_replaced = getattr(after, "op", "") == "call_function" and (
+            target_name(after.target) in _REPLACING and after.args[0] is before
+        )
+        if is_replaced and set(before.users) == {after, node}:
+            found[after.name] = before.name
+    return found
 
 
 def _is_ordinary(node: fx.Node) -> bool:

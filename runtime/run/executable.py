@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nnefc.runtime.compile.compiled_program import STATELESS, SessionLayout
-from nnefc.runtime.memory.caller_arrays import TensorSpec
+from nnefc.runtime.memory.caller_arrays import TensorSpec, fits
 from nnefc.runtime.run.signature import Signature, ordered, out_arrays
 from nnefc.support.array_memory import address, empty, is_ready
 
@@ -186,6 +186,26 @@ def step(plan: Executable, arrays: Sequence[Any], states: Sequence[int]) -> list
     results = list(map(empty_array, plan.outputs))
     addresses = [*map(address, taken), *states, *map(address, results)]
     plan._runner.run(addresses, plan._patch, inputs=plan.inputs)
+    return results
+
+
+def run_in_place(
+    plan: Executable, arrays: Sequence[Any], kept: Mapping[int, int]
+) -> list[Array] | None:
+    """The results of a plan, of which some are written into the memory of inputs.
+
+    `kept`: the positions of inputs by those of results.  None, before anything has run, if an input
+    has other memory than a result needs.  The caller knows that nothing reads an item of the input
+    but the operation that copies it to the same place of the result.
+    """
+    taken = plan._signature.accept(arrays)
+    results: list[Array] = []
+    for i, spec in enumerate(plan.outputs):
+        own = taken[kept[i]] if i in kept else empty_array(spec)
+        if i in kept and not (own is arrays[kept[i]] and fits(own, spec) and own.flags.writeable):
+            return None
+        results.append(own)
+    plan._run(taken, results)
     return results
 
 

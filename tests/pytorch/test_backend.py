@@ -18,8 +18,10 @@ import torch._dynamo
 from torch import nn
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from nnefc.pytorch import native_piece
 from nnefc.pytorch.backend import nnefc
 from nnefc.pytorch.pieces import pieces_of, unsupported_nodes
+from nnefc.runtime.run.executable import run_in_place
 from nnefc.support.errors import NnefError, NnefWarning
 
 
@@ -105,6 +107,56 @@ def test_items_of_16_bits() -> None:
         found = compiled(x.to(dtype))
         assert found.dtype is dtype
         torch.testing.assert_close(found.float(), module(x), rtol=0.02, atol=0.02)
+
+
+@pytest.mark.parametrize("is_turned", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_caches_are_updated_in_their_memory(
+    monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype, is_turned: bool
+) -> None:
+    """Nothing is copied if the cache is contiguous; then other graphs see that it changed."""
+    results: list[Any] = []
+
+    def run(*args: Any) -> Any:
+        results.append(run_in_place(*args))
+        return results[-1]
+
+    monkeypatch.setattr(native_piece, "run_in_place", run)
+
+    def function(cache: Any, new: Any, at: Any) -> Any:
+        cache[:, at] = new
+        return cache.float().sum(1), at + 1
+
+    cache, at = torch.zeros(2, 5, 3, dtype=dtype), torch.tensor([3])
+    cache = torch.zeros(3, 5, 2, dtype=dtype).permute(2, 1, 0) if is_turned else cache
+    other = cache.clone()
+    compiled: Any = torch.compile(function, backend=nnefc)
+    for i in (3, 0, 3):
+        new, at = torch.randn(2, 1, 3).to(dtype), torch.tensor([i])
+        before = cache._version
+        assert_same(compiled(cache, new, at), function(other, new, at))
+        assert_same(cache, other)
+        assert cache._version > before
+    used = [
+        each is not None and any(x.ctypes.data == cache.data_ptr() for x in each)
+        for each in results
+    ]
+    assert used == ([] if is_turned and dtype is torch.bfloat16 else [not is_turned] * 3)
+
+
+def test_a_cache_that_is_read_before_its_update_is_copied() -> None:
+    def function(cache: Any, new: Any, at: Any) -> Any:
+        before = cache @ new.T
+        cache.index_copy_(0, at, new)
+        return before, cache @ new.T
+
+    cache = torch.randn(5, 3)
+    other = cache.clone()
+    compiled: Any = torch.compile(function, backend=nnefc)
+    for i in (3, 0):
+        new, at = torch.randn(1, 3), torch.tensor([i])
+        assert_same(compiled(cache, new, at), function(other, new, at))
+        assert_same(cache, other)
 
 
 def test_training_is_refused() -> None:

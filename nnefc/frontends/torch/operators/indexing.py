@@ -104,6 +104,9 @@ def index_put(
         new = broadcast(make, values, self.type.dims)
         return make("add", self, new) if accumulate else new
     chosen, order, at = _indexed_first(given)
+    only = given[chosen[-1]]
+    if only is not None and len(chosen) == 1 and chosen[0] > 0 and only.type.rank == 1:
+        return _put_along(make, self, chosen[0], only, values, accumulate)
     where = _joined_indices(make, given)
     front = make.transpose(self, order)
     if has_no_items(where) or has_no_items(front):
@@ -115,6 +118,24 @@ def index_put(
     new = make.transpose(new, (*range(at, at + count), *range(at), *range(at + count, len(dims))))
     found = scattered(make, "scatter_nd", front, where, new, "add" if accumulate else "none")
     return make.transpose(found, [order.index(i) for i in range(len(order))])
+
+
+def _put_along(
+    make: OpBuilder,
+    x: Operand,
+    axis: int,
+    indices: Operand,
+    values: Operand,
+    accumulate: bool,
+) -> Operand:
+    """A tensor with other items along an axis behind the first one, without moving axes."""
+    if has_no_items(indices) or has_no_items(x):
+        return x
+    dims = (*x.type.dims[:axis], *indices.type.dims, *x.type.dims[axis + 1 :])
+    new = broadcast(make, make.cast(values, x.type.dtype), dims)
+    where = _expanded(make, x, axis, make.cast(indices, DType.INT64), dims)
+    how = "add" if accumulate else "none"
+    return scattered(make, "scatter_elements", x, where, new, how, axis=axis)
 
 
 def scattered(
