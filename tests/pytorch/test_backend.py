@@ -144,11 +144,11 @@ def test_caches_are_updated_in_their_memory(
     assert used == ([] if is_turned and dtype is torch.bfloat16 else [not is_turned] * 3)
 
 
-def test_a_cache_that_is_read_before_its_update_is_copied() -> None:
+def test_a_cache_whose_former_value_is_read_is_copied() -> None:
     def function(cache: Any, new: Any, at: Any) -> Any:
-        before = cache @ new.T
+        before = cache.clone()
         cache.index_copy_(0, at, new)
-        return before, cache @ new.T
+        return cache @ new.T, before @ new.T
 
     cache = torch.randn(5, 3)
     other = cache.clone()
