@@ -7,13 +7,15 @@ import os
 import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from nnefc.frontends.torch.program import Program
 from nnefc.frontends.torch.signature import user_inputs
 from nnefc.options.compile_config import CompileConfig, Precision
 from nnefc.options.import_config import ImportConfig
 from nnefc.pytorch.arguments import check_module
+from nnefc.pytorch.cache_trees import register_caches
+from nnefc.pytorch.check_tensors import check_tensors
 from nnefc.pytorch.decompositions import decomposed
 from nnefc.pytorch.read_fx import read_exported
 from nnefc.pytorch.results import Results, argument_of
@@ -28,11 +30,17 @@ if TYPE_CHECKING:
     from nnefc.runtime.run.model_interface import Model
 
 
+_STATE: Final = "BUFFER_MUTATION"
+_CHANGED_INPUT: Final = "USER_INPUT_MUTATION"
+"""Kinds of outputs of exported programs."""
+
+
 class CompiledModule:
     """A compiled module: it takes the arguments of the module, and returns what that returns.
 
     Tensors are new memory.  Buffers that the module changes are states: a call begins with their
-    values after the call before.  The buffers of the module itself stay as they are.
+    values after the call before.  The buffers of the module itself stay as they are.  Arguments
+    that the module changes are changed.
     """
 
     def __init__(
@@ -48,10 +56,23 @@ class CompiledModule:
         self._in_spec, self._out_spec = spec.in_spec, spec.out_spec
         self._names = list(names)
         tensors = {each.label for each in user_inputs(read)}
-        given = (x for x in program.graph_signature.input_specs if x.kind.name == "USER_INPUT")
+        given = [x for x in program.graph_signature.input_specs if x.kind.name == "USER_INPUT"]
         self._labels = [each.arg.name if each.arg.name in tensors else None for each in given]
         """The names of the leaves of the inputs; None for those that are no tensors."""
         self._results = Results(read)
+        listed = [x for x in program.graph_signature.output_specs if x.kind.name != _STATE]
+        names = [each.arg.name for each in given]
+        changed = {
+            each.arg.name: (i, names.index(str(each.target)))
+            for i, each in enumerate(listed)
+            if each.kind.name == _CHANGED_INPUT
+        }
+        self._changed = list(changed.values())
+        """Results that are new values of inputs, and the leaves of the inputs that they are of."""
+        others = [x for x in enumerate(listed) if x[1].kind.name != _CHANGED_INPUT]
+        same = [changed.get(getattr(each.arg, "name", ""), (-1, -1))[1] for _, each in others]
+        self._returned = [(i, leaf) for (i, _), leaf in zip(others, same, strict=True)]
+        """The results of the module, and the leaves of the inputs that they are; -1 for none."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The results of the module for these arguments.
@@ -66,7 +87,11 @@ class CompiledModule:
             flat = self._arranged(args, kwargs)
         pairs = zip(self._labels, flat, strict=True)
         given = {name: argument_of(each) for name, each in pairs if name is not None}
-        return pytree.tree_unflatten(self._results.of(self.model(**given)), self._out_spec)
+        results = self._results.of(self.model(**given))
+        for i, leaf in self._changed:
+            flat[leaf].copy_(results[i])
+        returned = [results[i] if leaf < 0 else flat[leaf] for i, leaf in self._returned]
+        return pytree.tree_unflatten(returned, self._out_spec)
 
     def _arranged(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """The leaves of arguments of which others are positional than in the example."""
@@ -118,6 +143,8 @@ def compile(
     """
     module = check_module(module)
     config = CompileConfig.of(threads, precision=precision)
+    register_caches()
+    check_tensors(module, args, kwargs or {})
     functional = exported_program(module, args, kwargs or {}, dynamic_shapes)
     read, arrays = read_exported(functional)
     names = list(inspect.signature(module.forward).parameters)

@@ -108,7 +108,9 @@ def _output(index: int, spec: Any, value: Argument, kind: OutputKind) -> Output:
         return Output(value, label, kind)
     if spec.kind.name == "BUFFER_MUTATION":
         return Output(value, str(spec.target), OutputKind.STATE)
-    message = f"the module changes its input '{spec.target}' in place"
+    if spec.kind.name == "USER_INPUT_MUTATION":
+        return Output(value, f"{spec.target}_changed", kind)
+    message = f"the output '{index}' of kind {spec.kind.name} is no tensor"
     raise NnefError.of("torch/unsupported", message, Place(_FILE))
 
 

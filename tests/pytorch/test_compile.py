@@ -1,0 +1,92 @@
+"""`nnefc.pytorch.compile`: arguments that a module changes, caches, and tensors it cannot take."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+from __future__ import annotations
+
+import copy
+import re
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch", reason="PyTorch is not installed")
+
+import torch
+from torch import nn
+
+import nnefc.pytorch
+from nnefc.support.errors import NnefError
+
+
+class Changing(nn.Module):
+    """A module that changes its arguments, and returns one of them."""
+
+    def forward(self, x: Any, kept: Any) -> Any:
+        kept["sum"].add_(x)
+        x[:, 0] = 3
+        return x * 2, kept["sum"]
+
+
+class Complex(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("turns", torch.ones(3, dtype=torch.complex64))
+
+    def forward(self, x: Any) -> Any:
+        return (x * self.turns).abs()
+
+
+def test_arguments_that_a_module_changes_are_changed() -> None:
+    torch.manual_seed(0)
+    module = Changing().eval()
+    given = torch.randn(2, 3), {"sum": torch.randn(2, 3)}
+    model = nnefc.pytorch.compile(module, given)
+    other = copy.deepcopy(given)
+    for _ in range(2):
+        found, want = model(*given), module(*other)
+        torch.testing.assert_close(found, want)
+        torch.testing.assert_close(given, other)
+        assert found[1] is given[1]["sum"]
+
+
+@pytest.mark.parametrize(
+    ("module", "x", "message"),
+    [
+        (Complex(), torch.randn(2, 3), r"test_compile.py:\d+:1: .*buffer 'turns' is complex"),
+        (Complex(), torch.zeros(3, dtype=torch.complex64), r"buffer 'turns', argument \[0\] are"),
+        (nn.Linear(3, 3, device="meta"), torch.randn(2, 3), "'weight', .*'bias' are on .* 'meta'"),
+        (nn.ReLU(), torch.ones(3, device="meta"), r"argument \[0\] is on the device 'meta'"),
+        (nn.ReLU(), torch.ones(3).to_sparse(), "sparse"),
+        (nn.ReLU(), torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.qint8), "quantized"),
+    ],
+)
+def test_tensors_that_cannot_be_had_are_one_error(module: Any, x: Any, message: str) -> None:
+    with pytest.raises(NnefError) as raised:
+        nnefc.pytorch.compile(module, (x,))
+    assert len(raised.value.errors) == 1
+    assert re.search(message, str(raised.value))
+
+
+def test_caches_of_transformers_are_arguments_and_results() -> None:
+    transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "vocab_size": 20}
+    config = transformers.LlamaConfig(**sizes, num_attention_heads=2, num_key_value_heads=1)
+    network = transformers.LlamaForCausalLM(config).eval()
+    ids = torch.randint(20, (1, 5))
+    static = transformers.StaticCache(config=config, max_cache_len=8)
+    with torch.no_grad():
+        grown = network(ids).past_key_values
+        network(ids, past_key_values=static)
+    for cache in (grown, static):
+        given = {"input_ids": ids[:, :1], "past_key_values": cache}
+        model = nnefc.pytorch.compile(network, kwargs=copy.deepcopy(given))
+        other = copy.deepcopy(given)
+        with torch.no_grad():
+            found, want = model(**given), network(**other)
+        torch.testing.assert_close(found.logits, want.logits, rtol=1e-4, atol=1e-4)
+        pairs = zip(found.past_key_values.layers, want.past_key_values.layers, strict=True)
+        for mine, theirs in pairs:
+            torch.testing.assert_close(mine.keys, theirs.keys, rtol=1e-4, atol=1e-4)
+        assert type(found.past_key_values) is type(cache)
+    assert static.layers[0].keys is found.past_key_values.layers[0].keys
