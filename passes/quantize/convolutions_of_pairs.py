@@ -50,7 +50,7 @@ class ConvolutionsOfPairs:
         for op in list(graph.ops):
             y = None
             if op.name in FUSED and op.inputs[0].type.dtype in CODES_16:
-                y = _sums(graph, op, op, known)
+                y = _in_type_of(graph, op, _sums(graph, op, op, known))
             elif op.name in ("conv", "deconv"):
                 y = _reals(graph, op, known)
             if y is not None:
@@ -81,8 +81,18 @@ def _reals(graph: Graph, op: Op, known: KnownValues) -> Value | None:
     return emit("add", real, op.inputs[2])
 
 
+def _in_type_of(graph: Graph, op: Op, sums: Value | None) -> Value | None:
+    dtype = op.output.type.dtype
+    if sums is None or sums.type.dtype is dtype:
+        return sums
+    return emitter(graph, op, op.location)("cast", sums, dtype=dtype)
+
+
 def _sums(graph: Graph, op: Op, before: Op, known: KnownValues) -> Value | None:
-    """The sums of `op` in its type, inserted before an operation; None if there is no kernel."""
+    """The sums of `op`, inserted before an operation: of int32 if a bound fits, otherwise of int64.
+
+    None if there is no kernel.
+    """
     if convolution_reason(op, known) is not None:
         return None
     parts = parts_of_convolution(op, known)
@@ -102,8 +112,7 @@ def _sums(graph: Graph, op: Op, before: Op, known: KnownValues) -> Value | None:
         if len(parts) > 1:
             sums = emit("cast", sums, dtype=DType.INT64)
         total = sums if total is None else emit("add", total, sums)
-    dtype = op.output.type.dtype
-    return total if total.type.dtype is dtype else emit("cast", total, dtype=dtype)
+    return total
 
 
 def _as_int16(emit: Emit, graph: Graph, before: Op, codes: Value) -> Value:

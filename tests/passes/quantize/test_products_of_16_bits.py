@@ -194,6 +194,23 @@ def test_convolutions_without_channels_stay(inputs: int, outputs: int) -> None:
     assert convolution_reason(op, KnownValues(graph)) == "there are no products"
 
 
+def test_sums_beyond_int32_are_exact() -> None:
+    """Each of the three products takes half of int32."""
+    graph, scale = Graph("g"), 2.0**-15
+    x = graph.add_input(TensorType(DType.INT16, (1, 3, 3, 5)), "x")
+    type_ = TensorType(DType.INT16, (8, 3, 1, 1))
+    w = graph.insert(constant_op(np.full(type_.dims, 32000, np.int16), type_, None)).output
+    parameters = [constant(graph, scale, DType.FLOAT32), constant(graph, 0, DType.INT16)]
+    reals = [build(graph, "dequantize", [each, *parameters]).output for each in (x, w)]
+    window = {"border": "constant", "groups": 1, "padding": ((0, 0),) * 2}
+    op = build(graph, "conv", [*reals, constant(graph, 0.0, DType.FLOAT32)], window)
+    graph.add_output(op.output, "y")
+    assert ConvolutionsOfPairs().run(graph.clone())
+    codes = np.full((1, 3, 3, 5), 32000, np.int16)
+    y = np.asarray(nnefc.compile(graph, keep=False)(codes))
+    np.testing.assert_allclose(y, 3 * (32000 / 2**15) ** 2, rtol=1e-6)
+
+
 def test_sums_are_cut_in_whole_blocks_if_they_fit() -> None:
     sizes = np.full((40, 2), 10)
     assert cut(sizes, 320, 16) == [slice(0, 32), slice(32, 40)]
