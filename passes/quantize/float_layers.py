@@ -53,6 +53,14 @@ class FloatLayers:
         """How many operations compute on reals, by name and reason."""
         return Counter((op.name, reason) for op, reason in self.found)
 
+    def names(self) -> dict[tuple[str, str], list[str]]:
+        """The names of results that are computed on reals, by operation and reason."""
+        found: dict[tuple[str, str], list[str]] = {}
+        for op, reason in self.found:
+            names = found.setdefault((op.name, reason), [])
+            names += [value.name for value in op.outputs if value.name]
+        return found
+
     def require_none(self) -> None:
         """Raise NnefError `quantization/float` with every layer that computes on reals."""
         problems = [

@@ -214,6 +214,7 @@ def test_products_of_codes_in_floats_have_reasons() -> None:
     kinds = [(fact["operation"], fact["number"]) for fact in recorder.float_facts()]
     assert kinds == [("matmul", 1), ("conv", 1)]
     reasons = [fact["reason"] for fact in recorder.float_facts()]
+    assert [fact["results"] for fact in recorder.float_facts()] == [["b"], ["c"]]
     wide = "codes are uint8 and uint16; the second may be int16 if the first has 16 bits"
     assert reasons == [wide, "the filter is computed"]
     varying = [(fact["operation"], fact["number"]) for fact in recorder.varying_facts()]

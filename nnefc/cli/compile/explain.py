@@ -7,8 +7,9 @@ the cost model that chooses algorithms; they are rough, and only meant to be com
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from nnefc.cli.support.measurements import duration
 from nnefc.cli.support.printing import print_table, quantity, size, table
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from nnefc.passes.analysis.half_support import HalfKernels
     from nnefc.passes.pipeline import PassRun
     from nnefc.passes.quantize.float_layers import FloatLayers
+
+_MOST_NAMES: Final = 20
+"""Names of layers on a line."""
 
 
 def _float_layers() -> FloatLayers:
@@ -151,7 +155,8 @@ class PassRecorder:
             f"{duration(sum(stage.seconds for stage in self.stages))}"
         )
         for (name, reason), number in self._floats.counted().items():
-            out.print(f"codes computed in floats: {number} {name}: {reason}")
+            named = _some(self._floats.names()[name, reason])
+            out.print(f"codes computed in floats: {number} {name}: {reason}{named}")
         for name, number in self._floats.products.items():
             out.print(f"bits that depend on the processor: {number} {name} of reals")
         for (name, reason), number in self.precisions.items():
@@ -191,9 +196,10 @@ class PassRecorder:
 
     def float_facts(self) -> list[dict[str, Any]]:
         """A record for each operation on codes that is computed in floats, and for each reason."""
+        names = self._floats.names()
         return [
-            {"operation": name, "reason": reason, "number": number}
-            for (name, reason), number in self._floats.counted().items()
+            {"operation": kind[0], "reason": kind[1], "number": number, "results": names[kind]}
+            for kind, number in self._floats.counted().items()
         ]
 
 
@@ -224,6 +230,12 @@ def describe(before: PassRecord, after: PassRecord) -> str:
     if removed:
         return f"removed {removed}"
     return f"added {added}" if added else "operands or attributes"
+
+
+def _some(names: Sequence[str]) -> str:
+    """Names in brackets, only the first of many."""
+    shown = [*names[:_MOST_NAMES], *(["..."] if len(names) > _MOST_NAMES else [])]
+    return f" ({', '.join(shown)})" if names else ""
 
 
 def _listed(operations: Counter[str]) -> list[str]:

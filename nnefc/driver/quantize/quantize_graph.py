@@ -19,6 +19,7 @@ from nnefc.driver.quantize.observers import observer_of
 from nnefc.driver.quantize.rewrite import Choices, rewrite
 from nnefc.ir import DType, Graph, Value
 from nnefc.passes.cleanup.eliminate_dead_code import EliminateDeadCode
+from nnefc.passes.quantize.recognise_quantizations import RecogniseQuantizations
 from nnefc.support.errors import NnefError
 from nnefc.support.progress import Progress
 
@@ -107,10 +108,11 @@ def quantize_graph(
 
 
 def _reals(graph: Graph, config: QuantizeConfig) -> Graph:
-    """A copy of a graph without unused operations, and without normalisations that are parts of
-    layers; equalised if `config` says so.
+    """A copy of a graph with codes where graph.quant tells them, without unused operations, and
+    without normalisations that are parts of layers; equalised if `config` says so.
     """
     reals = graph.clone()
+    RecogniseQuantizations().run(reals)
     EliminateDeadCode().run(reals)
     fold_normalizations(reals)
     return equalise(reals) if config.equalise else reals
@@ -118,10 +120,11 @@ def _reals(graph: Graph, config: QuantizeConfig) -> Graph:
 
 def require_quantizable(graph: Graph) -> None:
     """Raise NnefError `quantization/model` for a graph that cannot be quantized."""
-    message = ""
+    message, copy = "", graph.clone()
+    RecogniseQuantizations().run(copy)
     if graph.states:
         message = "the model has states"
-    elif not layers_of(graph):
+    elif not layers_of(copy):
         message = "the model has no products of reals to quantize: conv, deconv, matmul, linear"
     if message:
         raise NnefError.of("quantization/model", message)

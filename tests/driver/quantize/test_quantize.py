@@ -155,6 +155,17 @@ def test_models_without_products_are_refused(tmp_path: Path) -> None:
         nnefc.quantize(tmp_path, np.ones(3), batch=1)  # type: ignore[call-arg]
 
 
+def test_documents_with_codes_are_completed(tmp_path: Path) -> None:
+    """graph.quant tells which layers have codes; these stay as they are."""
+    part, whole = tmp_path / "part.tgz", tmp_path / "whole.tgz"
+    nnefc.save_archive(part, nnefc.quantize(ARCHIVE, IMAGES, keep=["conv1"]))
+    graph = nnefc.quantize(part, IMAGES)
+    assert sum(op.name == "quantize" for op in graph.ops) == 4
+    nnefc.save_archive(whole, graph)
+    with pytest.raises(NnefError, match="no products of reals to quantize"):
+        nnefc.quantize(whole, IMAGES)
+
+
 def test_layers_without_names_have_those_of_the_results_behind_them(tmp_path: Path) -> None:
     """`Gemm` with a bias of several rows becomes a product without a name, and a sum."""
     parser: Any = pytest.importorskip("onnx.parser")
