@@ -48,13 +48,15 @@ def write(network: Exported, files: Files) -> None:
     model, x = module(network), network.inputs(network.extent)
     files.nnef.parent.mkdir(parents=True, exist_ok=True)
     if not files.nnef.exists():
-        nnefc.pytorch.export(model, x, files.nnef)
+        nnefc.pytorch.export(model, x, files.nnef, exporter="torch_to_nnef")
     if not files.symbolic.exists():
         several = network.inputs(
             max(network.extent, 2)
         )  # an extent of 1 would be exported as fixed
         axes = {"input": {network.axis: "S"}}
-        nnefc.pytorch.export(model, several, files.symbolic, dynamic_axes=axes)
+        nnefc.pytorch.export(
+            model, several, files.symbolic, dynamic_axes=axes, exporter="torch_to_nnef"
+        )
     if not files.onnx.exists():
         with warnings.catch_warnings(), torch.no_grad(), _without_fused_layers():
             warnings.simplefilter("ignore")

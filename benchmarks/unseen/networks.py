@@ -69,4 +69,5 @@ def write(name: str, path: Path) -> None:
 
     torch.manual_seed(0)
     network = NETWORKS[name]
-    nnefc.pytorch.export(network.make().eval(), network.inputs(), path)
+    module, inputs = network.make().eval(), network.inputs()
+    nnefc.pytorch.export(module, inputs, path, exporter="torch_to_nnef")

@@ -166,6 +166,7 @@ def main() -> None:
             network,
             (torch.randint(VOCABULARY, (1, 3)), *cache),
             path,
+            exporter="torch_to_nnef",
             input_names=["ids", *names],
             output_names=["scores", *(f"next_{name}" for name in names)],
             dynamic_axes={"ids": {1: "S"}, **{name: {2: "P"} for name in names}},

@@ -79,6 +79,7 @@ def main() -> None:
             network,
             texts(9, 5),
             path,
+            exporter="torch_to_nnef",
             input_names=["ids", "keep"],
             dynamic_axes={name: {0: "B", 1: "S"} for name in ("ids", "keep")},
             assertions=["S <= 512"],

@@ -46,7 +46,9 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "vit.nnef.tgz"
-        nnefc.pytorch.export(network, images, path, dynamic_axes={"input": {0: "B"}})
+        nnefc.pytorch.export(
+            network, images, path, exporter="torch_to_nnef", dynamic_axes={"input": {0: "B"}}
+        )
         model = nnefc.compile(path)
         scores = model(images.numpy())
 

@@ -20,6 +20,7 @@ JSON_SUFFIX = ".json"
 ONNX_SUFFIX = ".onnx"
 TFLITE_SUFFIX = ".tflite"
 CIRCLE_SUFFIX = ".circle"
+TORCH_SUFFIX = ".pt2"
 TFLITE_IDENTIFIER = b"TFL3"
 """Bytes 4 to 8 of a TensorFlow Lite file."""
 CIRCLE_IDENTIFIER = b"CIR0"
@@ -53,6 +54,11 @@ def is_tflite(path: FilePath) -> bool:
         not name.endswith((DOCUMENT_SUFFIX, ONNX_SUFFIX, *ARCHIVES))
         and _beginning(path, 8)[4:] in (TFLITE_IDENTIFIER, CIRCLE_IDENTIFIER)
     )
+
+
+def is_torch(path: FilePath) -> bool:
+    """Whether a path names a program of `torch.export.save`."""
+    return os.fspath(path).lower().endswith(TORCH_SUFFIX)
 
 
 def _beginning(path: FilePath, count: int) -> bytes:

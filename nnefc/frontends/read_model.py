@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from nnefc.formats.paths import is_onnx, is_tflite
+from nnefc.formats.paths import is_onnx, is_tflite, is_torch
 from nnefc.ir import Graph
 from nnefc.options.import_config import DEFAULT, ImportConfig, Path
 from nnefc.support.errors import Diagnostics, NnefError, Place
@@ -48,7 +48,7 @@ def read_model(
 
     Args:
         path: A folder, a document (its folder supplies the data), an archive, an ONNX file, a
-            TensorFlow Lite file, or an nnpackage of such files.
+            TensorFlow Lite file, an nnpackage of such files, or a program of `torch.export.save`.
         config: How the document becomes a graph.
         diagnostics: Collects the warnings; None: they are dropped, or errors if `config` is strict.
         dynamic: Return a `GraphSource` if shapes of inputs have symbols without values, or if
@@ -73,6 +73,9 @@ def run_front_end(
     if is_tflite(path):
         tflite = _tflite_source(path, config, diagnostics)
         return graph_or_source(tflite, config, diagnostics, dynamic, sources)
+    if is_torch(path):
+        torch = _torch_source(path, config)
+        return graph_or_source(torch, config, diagnostics, dynamic, sources)
     from nnefc.formats.container import open_container
     from nnefc.formats.nnpackage.package_files import is_nnpackage
 
@@ -218,6 +221,22 @@ def _tflite_source(
     from nnefc.frontends.tflite.read_model import read_tflite
 
     return read_tflite(path, config.limits, diagnostics, config.shapes, config.symbols)
+
+
+def _torch_source(path: Path, config: ImportConfig) -> GraphSource:
+    """The source of a program of `torch.export.save`."""
+    from nnefc.formats.files import printable
+
+    if config.dialect != "auto":
+        raise NnefError.of(
+            "input/option",
+            f"dialect = '{config.dialect}': a program of PyTorch has no dialect of NNEF",
+            Place(printable(str(path))),
+            "leave out --dialect or dialect=",
+        )
+    from nnefc.frontends.torch.read_archive import read_torch
+
+    return read_torch(path, config.limits, config.shapes, config.symbols)
 
 
 def _refuse_symbols(config: ImportConfig, file: str) -> None:

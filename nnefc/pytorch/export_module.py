@@ -1,168 +1,198 @@
-"""Export modules to NNEF archives with torch_to_nnef."""
+"""Write modules as NNEF documents: exported by `torch.export`, then converted."""
 
 from __future__ import annotations
 
+import dataclasses
 import os
-import tempfile
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
-from inspect import signature
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Literal
 
-from nnefc.options.arguments import check_names
+from nnefc.formats.container_writer import require_writable_container
+from nnefc.formats.files import require_path
+from nnefc.frontends.common.extents import assertion, names_of
+from nnefc.frontends.torch.program import InputKind, OutputKind, Program
+from nnefc.frontends.torch.signature import user_inputs
 from nnefc.pytorch.arguments import (
+    Axes,
     check_assertions,
     check_axes,
     check_inputs,
     check_module,
-    check_path,
     check_tensor_names,
-    check_version,
 )
+from nnefc.pytorch.compile_module import exported_program
 from nnefc.pytorch.preserve_module import preserve_module
-from nnefc.support.errors import NnefError
+from nnefc.pytorch.read_fx import read_exported
+from nnefc.pytorch.rename_symbols import named_symbols
+from nnefc.support.errors import NnefError, warn_python
 
 if TYPE_CHECKING:
     import torch
 
-TRACT: Final = "0.23.8"
-"""The version of tract that documents are written for, the last one that torch_to_nnef knows."""
-_SCRIPT: Final = "#!/bin/sh\necho tract {}\n"
-"""Replaces tract's command line, which torch_to_nnef would download: it asks for the version only,
-since results are not compared."""
+    from nnefc.emit.convert.nnef_model import NnefModel
+
+To = Literal["auto", "nnef", "tract"]
+EXPORTERS = ("nnefc", "torch_to_nnef")
 
 
 def export(
     module: torch.nn.Module,
-    inputs: torch.Tensor | Sequence[torch.Tensor],
+    inputs: torch.Tensor | Sequence[Any],
     path: str | os.PathLike[str],
     *,
+    kwargs: Mapping[str, Any] | None = None,
+    dynamic_shapes: Any = None,
+    to: To = "auto",
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
     dynamic_axes: Mapping[str, Mapping[int, str]] | None = None,
     assertions: Sequence[str] = (),
-    compression: int = 1,
-    version: str = TRACT,
-    **target: Any,
+    exporter: Literal["nnefc", "torch_to_nnef"] = "nnefc",
+    **options: Any,
 ) -> Path:
-    """Trace a module in evaluation mode for some inputs, and write it to an archive.
+    """Write a module in evaluation mode as an NNEF document, and return its path.
 
-    Returns the path of the archive.  The module is not changed.  Raises NnefError for wrong
-    arguments, and the errors of torch_to_nnef.
+    The module is not changed.  Raises NnefError: `torch/...` for what cannot be exported,
+    `flatten/...` for what the document cannot say; nothing is written then.
 
     Args:
         module: The module to export.
-        inputs: Tensors to call `module` with.
-        path: The path of the archive; it ends in `.nnef.tgz`.
-        input_names: Names of the inputs, in order; default: `input`, or `input_0`, `input_1`, …
-        output_names: Names of the results, in order; default: `output`, or `output_0`, …
-        dynamic_axes: Symbols for axes of inputs whose extents are only known at a call:
+        inputs: Example arguments: tensors, and nested lists, tuples and dictionaries of tensors.
+        path: An archive, such as `net.nnef.tgz`, or a folder.
+        kwargs: Example keyword arguments.
+        dynamic_shapes: The extents that may change, as in `torch.export.export`.
+        to: "nnef" for NNEF 1.0.2, "tract" for the dialect of tract; "auto": the dialect where NNEF
+            1.0.2 cannot say what the module computes.
+        input_names: Names of the input tensors, in order; default: those of the arguments.
+        output_names: Names of the results, in order; default: those of PyTorch's graph.
+        dynamic_axes: Symbols for axes of inputs, which are tensors, instead of `dynamic_shapes`:
             `{"x": {0: "B"}}`. Extents with the same symbol are equal.
-        assertions: Conditions on symbols, which `inputs` must fulfil: `["S <= 512"]`.
-        compression: Level of gzip, 1 to 9.
-        version: Of tract; mixtures of experts of transformers need "0.23.9".
-        target: More options of `torch_to_nnef.TractNNEF`.
+        assertions: Conditions on these symbols, which `inputs` must fulfil: `["S <= 512"]`.
+        exporter: "torch_to_nnef" traces the module with the package of that name.
+        options: For torch_to_nnef: `version`, `compression`, and options of its `TractNNEF`.
     """
-    import torch_to_nnef
+    if exporter == "torch_to_nnef":
+        from nnefc.pytorch.export_traced import export_traced
 
-    to_nnef: Any = torch_to_nnef
-    module, path = check_module(module), check_path(path)
-    tensors, version = check_inputs(inputs), check_version(version)
-    names = check_tensor_names("input_names", input_names, "input", len(tensors), exact=True)
-    axes, values = check_axes(dynamic_axes, dict(zip(names, map(_shape, tensors), strict=True)))
-    asserted = check_assertions(assertions, axes, values)
-    known = signature(to_nnef.TractNNEF).parameters
-    check_names(export, target, [name for name in known if name not in _OWN_OPTIONS])
-    with preserve_module(module), tempfile.TemporaryDirectory() as folder:
+        names = {"input_names": input_names, "output_names": output_names}
+        symbols = {"dynamic_axes": dynamic_axes, "assertions": assertions}
+        return export_traced(module, inputs, path, **names, **symbols, **options)
+    if exporter not in EXPORTERS or options:
+        listed = ", ".join(options) or f"exporter = {exporter!r}"
+        hint = 'exporter="torch_to_nnef" has version, compression and options of TractNNEF'
+        raise NnefError.of("input/option", f"{listed}: no option of this exporter", hint=hint)
+    require_path("the archive", path)
+    require_writable_container(path)
+    arguments = check_inputs(inputs)
+    module, named = check_module(module), kwargs or {}
+    axes: Axes = {}
+    if dynamic_axes:
+        dynamic_shapes, axes = _shapes_of(module, arguments, input_names, dynamic_axes, assertions)
+    program, arrays = _program(module, arguments, named, dynamic_shapes)
+    program = _with_names(program, input_names, output_names)
+    conditions = list(assertions) if axes else []
+    written = _document(named_symbols(program, axes), arrays, to, conditions)
+    written.write(path)
+    return Path(path)
+
+
+def _program(
+    module: torch.nn.Module, arguments: tuple[Any, ...], kwargs: Mapping[str, Any], shapes: Any
+) -> tuple[Program, Mapping[str, Any]]:
+    """The program of a module in evaluation mode, and its arrays; raises NnefError."""
+    with preserve_module(module):
         module.eval()
-        result_names = _result_names(module, tensors, output_names)
-        script = _tract_script(Path(folder), version)
-        options = {**_DEFAULTS, **target, "dynamic_axes": axes}
-        tract = to_nnef.TractNNEF(version, specific_tract_binary_path=script, **options)
-        with _without_bfloat16():
-            written = to_nnef.export_model_to_nnef(
-                module,
-                tensors,
-                path,
-                tract,
-                input_names=names,
-                output_names=result_names,
-                custom_extensions=[f"tract_assert {each}" for each in asserted] or None,
-                compression_level=compression,
-                log_level=_QUIET,
-            )
-    return Path(written)
+        functional = exported_program(module, arguments, kwargs, shapes)
+    return read_exported(functional)
 
 
-_DEFAULTS: Final = {
-    "check_io": False,
-    "dump_identity_properties": False,
-    "specific_properties": {"export_cmd": "nnefc.pytorch.export"},
-}
-"""Results are not compared, and documents do not name user, machine and command."""
-_QUIET: Final = 40
-"""`logging.ERROR`."""
-_OWN_OPTIONS: Final = ("version", "dynamic_axes", "specific_tract_binary_path")
-"""Options of `torch_to_nnef.TractNNEF` that callers cannot pass in `target`."""
+def _shapes_of(
+    module: torch.nn.Module,
+    arguments: tuple[Any, ...],
+    input_names: Sequence[str] | None,
+    dynamic_axes: Mapping[str, Mapping[int, str]],
+    assertions: Sequence[str],
+) -> tuple[Any, Axes]:
+    """`dynamic_shapes` and checked symbols of `dynamic_axes`; raises NnefError."""
+    import inspect
 
-
-def _shape(x: Any) -> tuple[int, ...] | None:
-    """The shape of a tensor; None for a tuple of tensors."""
     import torch
 
-    return tuple(x.shape) if isinstance(x, torch.Tensor) else None
+    known = list(inspect.signature(module.forward).parameters)[: len(arguments)]
+    if input_names is None and len(known) < len(arguments):
+        known = [f"input_{i}" for i in range(len(arguments))]
+    names = check_tensor_names(
+        "input_names", input_names or known, "input", len(arguments), exact=True
+    )
+    shapes = {
+        name: tuple(each.shape) if isinstance(each, torch.Tensor) else ()
+        for name, each in zip(names, arguments, strict=True)
+    }
+    axes, values = check_axes(dynamic_axes, shapes)
+    check_assertions(assertions, axes, values)
+    exporting: Any = torch.export
+    chosen = tuple(
+        dict.fromkeys(axes[name], exporting.Dim.AUTO) if name in axes else None for name in names
+    )
+    return chosen, axes
 
 
-def _tract_script(folder: Path, version: str) -> Path:
-    """An executable file that prints the version of tract."""
-    script = folder / "tract"
-    script.write_text(_SCRIPT.format(version))
-    script.chmod(0o700)
-    return script
-
-
-def _result_names(
-    module: torch.nn.Module, tensors: tuple[Any, ...], names: Sequence[str] | None
-) -> list[str]:
-    """Checked names of the results, which a call of the module counts."""
-    import torch
-
-    with torch.no_grad():
-        results: Any = module(*tensors)
-    return check_tensor_names(
-        "output_names", names, "output", _count(results), exact=_is_flat(results)
+def _with_names(
+    program: Program, inputs: Sequence[str] | None, outputs: Sequence[str] | None
+) -> Program:
+    """A program with other names of its inputs and results; raises NnefError."""
+    given, results = user_inputs(program), program.results
+    names = [each.label for each in given]
+    if inputs is not None:
+        names = check_tensor_names("input_names", inputs, "input", len(given), exact=True)
+    chosen = [each.label for each in results]
+    if outputs is not None:
+        chosen = check_tensor_names("output_names", outputs, "output", len(results), exact=True)
+    left, right = iter(names), iter(chosen)
+    kinds = (OutputKind.TENSOR, OutputKind.NUMBER)
+    return dataclasses.replace(
+        program,
+        inputs=tuple(
+            dataclasses.replace(x, label=next(left)) if x.kind is InputKind.USER else x
+            for x in program.inputs
+        ),
+        outputs=tuple(
+            dataclasses.replace(y, label=next(right)) if y.kind in kinds else y
+            for y in program.outputs
+        ),
     )
 
 
-def _count(results: Any) -> int:
-    """The number of tensors in nested tuples and lists."""
-    if not isinstance(results, list | tuple):
-        return 1
-    several: list[Any] = [*results]  # pyright: ignore[reportUnknownVariableType]
-    return sum(map(_count, several))
+def _document(
+    program: Program, arrays: Mapping[str, Any], to: To, assertions: Sequence[str]
+) -> NnefModel:
+    """The document of a program; raises NnefError."""
+    from nnefc.emit.convert.tract_model import document_of
+    from nnefc.frontends.torch.source import TorchSource
+    from nnefc.options.import_config import ImportConfig
+
+    states = [each.label for each in program.outputs if each.kind is OutputKind.STATE]
+    if states:
+        message = f"the module changes its buffers {', '.join(states[:4])}: states have no document"
+        hint = "return the new values as results, and pass the old ones as inputs"
+        raise NnefError.of("torch/unsupported", message, hint=hint)
+    config = ImportConfig()
+    diagnostics = config.diagnostics()
+    source = TorchSource(program, arrays, config.limits)
+    source.check({})
+    source.check_nodes({}, diagnostics)
+    written = document_of(source, {}, to, diagnostics)
+    for warning in diagnostics.warnings:
+        warn_python(str(warning))
+    known = set(source.signature.all_symbols)
+    kept = [each for each in assertions if _names(each) <= known]
+    lines = "".join(f"extension tract_assert {each};\n" for each in kept)
+    head, graph, body = written.text.partition("\ngraph ")
+    return dataclasses.replace(written, text=f"{head}{lines}{graph}{body}")
 
 
-def _is_flat(results: Any) -> bool:
-    """Whether the results are a tensor, or a tuple or list of tensors."""
-    import torch
-
-    if isinstance(results, list | tuple):
-        several: list[Any] = [*results]  # pyright: ignore[reportUnknownVariableType]
-        return all(isinstance(each, torch.Tensor) for each in several)
-    return isinstance(results, torch.Tensor)
-
-
-@contextmanager
-def _without_bfloat16() -> Generator[None]:
-    """Raise NnefError instead of torch_to_nnef's KeyError for tensors of bfloat16."""
-    try:
-        yield
-    except KeyError as error:
-        if error.args != ("BFloat16",):
-            raise
-        raise NnefError.of(
-            "input/dtype",
-            "the module has tensors of bfloat16, which torch_to_nnef cannot write",
-            hint="export network.half() or network.float(), with inputs of the same type",
-        ) from error
+def _names(text: str) -> set[str]:
+    """The symbols in an assertion; those of extents that depend on others are not in documents."""
+    expression = assertion(text)
+    return set() if expression is None else set(names_of([expression]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,7 +25,7 @@ from nnefc.frontends.torch.program import (
     Range,
     Ref,
 )
-from nnefc.frontends.torch.registry import is_in_place
+from nnefc.frontends.torch.used_nodes import used_nodes
 from nnefc.ir import DType
 from nnefc.pytorch.input_symbols import with_own_symbols
 from nnefc.support.errors import NnefError, Place
@@ -274,26 +274,6 @@ def _path(node: fx.Node) -> str:
     path = next(reversed(stack.values()))[0] if stack else ""
     path = path.removeprefix("L['self'].")
     return "" if path.startswith(("_empty_nn_module", "L[")) else path
-
-
-def used_nodes(nodes: Sequence[Node], outputs: tuple[Argument, ...]) -> tuple[Node, ...]:
-    """The nodes that outputs depend on, and those that change a tensor in place."""
-    wanted = set(names_in(outputs))
-    used: list[Node] = []
-    for node in reversed(nodes):
-        if node.name in wanted or is_in_place(node.target):
-            used.append(node)
-            wanted.update(names_in(tuple(node.arguments.values())))
-    return tuple(reversed(used))
-
-
-def names_in(argument: Argument) -> Iterator[str]:
-    """The names of the values in an argument."""
-    if isinstance(argument, Ref):
-        yield argument.name
-    elif isinstance(argument, tuple):
-        for each in argument:
-            yield from names_in(each)
 
 
 def target_name(target: Any) -> str:

@@ -58,8 +58,8 @@ ALLOWED: dict[str, set[str]] = {
     },
     "openvx": {"formats", "ir", "options", "frontends", "runtime", "emit", "artifacts", "api"},
     "pytorch": {
-        *("syntax", "formats", "ir", "options", "frontends", "runtime", "driver", "artifacts"),
-        "dynamic",
+        *("syntax", "formats", "ir", "options", "frontends", "runtime", "emit", "driver"),
+        *("artifacts", "dynamic"),
     },
 }
 

@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("torch_to_nnef", reason="the exporter is not installed")
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "pytorch.md"
+PAGES = {name: ROOT / "docs" / f"{name}.md" for name in ("pytorch", "torch_to_nnef")}
 SMALL = {
     "vision_transformer": ("--layers", "1", "--seconds", "0"),
     "text_classifier": ("--layers", "1", "--seconds", "0"),
@@ -22,11 +22,27 @@ SMALL = {
 }
 
 
+def test_snippets_of_the_guide_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    scope: dict[str, Any] = {"__name__": "guide"}
+    for snippet in re.findall(r"```python\n(.*?)```", PAGES["pytorch"].read_text(), re.S):
+        exec(compile(snippet, "pytorch.md", "exec"), scope)
+    torch, network, x = scope["torch"], scope["network"], scope["x"]
+    with torch.no_grad():
+        wanted = network(x).numpy()
+    np.testing.assert_allclose(scope["y"], wanted, rtol=1e-4, atol=1e-5)
+    assert scope["scores"].shape == (5, 10)
+    assert scope["total"].tolist() == [2.0] * 4
+    for path in ("network.nnef.tgz", "network.pt2", "decomposed.pt2"):
+        found = scope["nnefc"].compile(path)(x.numpy())
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+
+
 def test_snippets_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     scope: dict[str, Any] = {"__name__": "guide"}
-    for snippet in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S):
-        exec(compile(snippet, "pytorch.md", "exec"), scope)
+    for snippet in re.findall(r"```python\n(.*?)```", PAGES["torch_to_nnef"].read_text(), re.S):
+        exec(compile(snippet, "torch_to_nnef.md", "exec"), scope)
     nnefc, torch = scope["nnefc"], scope["torch"]
     for path, module, given in (
         ("network.nnef.tgz", scope["network"], scope["x"]),

@@ -195,29 +195,18 @@ def open_compressed_tar(
     return ArchiveMembers(archive, sizes, load, close)
 
 
-def open_zip(file: BinaryIO, archive: str, limits: Limits) -> ArchiveMembers:
-    """The members of a zip archive, each unpacked when it is read."""
-    place = Place(archive)
-    try:
-        opened = zipfile.ZipFile(file)
-        entries = opened.infolist()
-    except CORRUPT as error:
-        raise _corrupt(place, error) from None
-    if len(entries) > limits.archive_members:
-        raise NnefError.of(
-            "limit/members",
-            f"{len(entries)} members, more than the {limits.archive_members} allowed",
-            place,
-            how_to_raise("archive_members", what="the archive"),
-        )
-    packed = size_of(file)
-    most = min(limits.archive_bytes, max(_SMALL, limits.archive_ratio * packed))
-    total = sum(entry.file_size for entry in entries)
-    if total > most:
-        raise too_large(place, total, packed, most)
+def open_zip(
+    file: BinaryIO, archive: str, limits: Limits, *, mapped: bool = False
+) -> ArchiveMembers:
+    """The members of a zip archive, each unpacked when it is read.
+
+    `mapped`: members without compression are views of the mapped file; their checksums are not
+    verified.
+    """
+    opened = _opened_zip(file, archive, limits)
     names = _MemberNames(archive)
     known: dict[str, zipfile.ZipInfo] = {}
-    for entry in entries:
+    for entry in opened.infolist():
         if entry.orig_filename.endswith("/"):
             continue
         path = names.add(entry.orig_filename, _zip_fault(entry))
@@ -225,8 +214,12 @@ def open_zip(file: BinaryIO, archive: str, limits: Limits) -> ArchiveMembers:
             known[path] = entry
     names.diagnostics.raise_errors()
 
+    view = _view_of(file) if mapped else None
+
     def load(path: str) -> Content:
         entry = known[path]
+        if view is not None and entry.compress_type == zipfile.ZIP_STORED:
+            return _stored_content(view, entry, f"{archive}/{printable(path)}")
         try:
             with opened.open(entry) as member:
                 content = read_pieces(member.read, entry.file_size)
@@ -247,6 +240,58 @@ def open_zip(file: BinaryIO, archive: str, limits: Limits) -> ArchiveMembers:
 
     sizes = {path: entry.file_size for path, entry in known.items()}
     return ArchiveMembers(archive, sizes, load, close)
+
+
+def _opened_zip(file: BinaryIO, archive: str, limits: Limits) -> zipfile.ZipFile:
+    """A zip archive whose number of members and whose size are within the limits."""
+    place = Place(archive)
+    try:
+        opened = zipfile.ZipFile(file)
+        entries = opened.infolist()
+    except CORRUPT as error:
+        raise _corrupt(place, error) from None
+    if len(entries) > limits.archive_members:
+        raise NnefError.of(
+            "limit/members",
+            f"{len(entries)} members, more than the {limits.archive_members} allowed",
+            place,
+            how_to_raise("archive_members", what="the archive"),
+        )
+    packed = size_of(file)
+    most = min(limits.archive_bytes, max(_SMALL, limits.archive_ratio * packed))
+    total = sum(entry.file_size for entry in entries)
+    if total > most:
+        raise too_large(place, total, packed, most)
+    return opened
+
+
+def _view_of(file: BinaryIO) -> memoryview:
+    """The content of a file, mapped where possible."""
+    mapping = map_file(file)
+    if mapping is not None:
+        return memoryview(mapping)
+    file.seek(0)
+    return memoryview(file.read()).toreadonly()
+
+
+_LOCAL_HEADER: Final = struct.Struct("<4s22xHH")
+"""The signature of a member's header, and the lengths of its name and its extra fields."""
+
+
+def _stored_content(view: memoryview, entry: zipfile.ZipInfo, name: str) -> memoryview:
+    """The content of a member without compression, a view of the archive."""
+    begin = entry.header_offset + _LOCAL_HEADER.size
+    signature, *lengths = (
+        _LOCAL_HEADER.unpack_from(view, entry.header_offset)
+        if 0 <= entry.header_offset <= len(view) - _LOCAL_HEADER.size
+        else (b"", 0, 0)
+    )
+    begin += sum(lengths)
+    end = begin + entry.file_size
+    is_whole = entry.compress_size == entry.file_size and end <= len(view)
+    if signature != b"PK\3\4" or not is_whole:
+        raise _corrupt(Place(name), ValueError("its header does not fit its entry"))
+    return view[begin:end]
 
 
 def _zip_fault(entry: zipfile.ZipInfo) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
-from nnefc.frontends.torch.program import Argument, Node, Program, Ref
+from nnefc.frontends.torch.program import Node, Program
 from nnefc.frontends.torch.registry import find, is_in_place, operators, refusal
+from nnefc.frontends.torch.used_nodes import names_in
 from nnefc.ops.tools.suggest import suggestion
 from nnefc.support.errors import Diagnostics, Place
 
@@ -18,24 +19,22 @@ _VIEWS: Final = frozenset(
         *("slice.Tensor", "select.int", "narrow.default", "diagonal.default", "unfold.default"),
         *("split.Tensor", "split_with_sizes.default", "chunk.default", "unbind.int"),
         *("squeeze.dims", "squeeze.dim", "squeeze.default", "unsqueeze.default"),
+        *("contiguous.default", "to.dtype", "to.device", "to.dtype_layout", "type_as.default"),
+        *("reshape_as.default", "expand_as.default", "movedim.int", "movedim.intlist"),
+        *("swapaxes.default", "swapdims.default", "unflatten.int", "ravel.default", "mT.default"),
+        *("dropout.default", "feature_dropout.default", "alpha_dropout.default", "mH.default"),
+        *("split.sizes", "tensor_split.sections", "tensor_split.indices", "unsafe_chunk.default"),
+        *("hsplit.int", "vsplit.int", "dsplit.int", "broadcast_to.default", "view.dtype"),
+        *("atleast_1d.default", "atleast_2d.default", "atleast_3d.default", "real.default"),
         *("as_strided.default", "alias.default", "detach.default", "view_as.default"),
     )
 )
 """Operators whose results may share the memory of an argument."""
 
 
-def _references(value: Argument) -> Iterator[str]:
-    """The names of the values in an argument."""
-    if isinstance(value, Ref):
-        yield value.name
-    elif isinstance(value, tuple):
-        for each in value:
-            yield from _references(each)
-
-
 def _uses(node: Node) -> set[str]:
     """The names of the values that a node takes."""
-    return {name for each in node.arguments.values() for name in _references(each)}
+    return {name for each in node.arguments.values() for name in names_in(each)}
 
 
 def shared_changes(nodes: Sequence[Node]) -> list[Node]:
@@ -46,15 +45,24 @@ def shared_changes(nodes: Sequence[Node]) -> list[Node]:
     by_name = {each.name: each for each in nodes}
     found: list[Node] = []
     for i, node in enumerate(nodes):
-        if not is_in_place(node.target):
+        if not is_in_place(node.target) or _changes_nothing(node):
             continue
-        changed = next(_references(node.arguments.get("self")), "")
+        changed = next(names_in(node.arguments.get("self")), "")
         source = by_name.get(changed)
-        views = {each.name for each in nodes[:i] if _is_view(each) and changed in _uses(each)}
-        seen = any(_uses(each) & {changed, *views} for each in nodes[i + 1 :])
+        shared = {changed}
+        for each in nodes[:i]:
+            if _is_view(each) and _uses(each) & shared:
+                shared.add(each.name)
+        seen = any(_uses(each) & shared for each in nodes[i + 1 :])
         if source is None or _is_view(source) or seen:
             found.append(node)
     return found
+
+
+def _changes_nothing(node: Node) -> bool:
+    """Whether an operator in place leaves the items as they are."""
+    is_idle = node.target == "aten.dropout_.default" and node.arguments.get("train") is False
+    return is_idle or node.target == "aten.detach_.default"
 
 
 def _is_view(node: Node) -> bool:

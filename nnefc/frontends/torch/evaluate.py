@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from nnefc.formats.files import printable
 from nnefc.frontends.common.budget import Budget, Exhausted
 from nnefc.frontends.common.graph_states import GraphStates
 from nnefc.frontends.common.graph_variables import VariableNames, variable_value
@@ -33,6 +34,10 @@ from nnefc.support.errors import Diagnostic, Diagnostics, NnefError, Place
 
 MAX_KNOWN_REALS: Final = 64
 """Items up to which a real array is a known tensor."""
+
+
+_WRONG_ARGUMENTS: Final = (LookupError, TypeError, ValueError, ZeroDivisionError, OverflowError)
+"""What Python raises for arguments that PyTorch would have refused: those of damaged programs."""
 
 
 class _Broken:
@@ -102,6 +107,10 @@ class GraphEvaluator:
             except Exhausted as exhausted:
                 exhausted.place = exhausted.place or self._place(node)
                 raise
+            except _WRONG_ARGUMENTS as error:
+                message = f"its arguments do not fit: {printable(repr(error))}"
+                self.report(OperatorError("torch/arguments", message), node)
+                self.values[node.name] = BROKEN
 
     def results(self, graph: NodeGraph) -> list[Any]:
         """The values of the outputs of a graph that has run."""

@@ -49,6 +49,7 @@ def export(case: Case, module: torch.nn.Module, outputs: int, path: Path) -> Pat
             module,
             case.inputs,
             path,
+            exporter="torch_to_nnef",
             input_names=names,
             output_names=[f"y{i}" for i in range(outputs)],
             dynamic_axes={names[i]: axes for i, axes in (case.dynamic or {}).items()},

@@ -1,0 +1,28 @@
+"""The nodes of a graph that its results depend on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from nnefc.frontends.torch.program import Argument, Node, Ref
+from nnefc.frontends.torch.registry import is_in_place
+
+
+def used_nodes(nodes: Sequence[Node], outputs: tuple[Argument, ...]) -> tuple[Node, ...]:
+    """The nodes that outputs depend on, and those that change a tensor in place."""
+    wanted = set(names_in(outputs))
+    used: list[Node] = []
+    for node in reversed(nodes):
+        if node.name in wanted or is_in_place(node.target):
+            used.append(node)
+            wanted.update(names_in(tuple(node.arguments.values())))
+    return tuple(reversed(used))
+
+
+def names_in(argument: Argument) -> Iterator[str]:
+    """The names of the values in an argument."""
+    if isinstance(argument, Ref):
+        yield argument.name
+    elif isinstance(argument, tuple):
+        for each in argument:
+            yield from names_in(each)
