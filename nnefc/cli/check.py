@@ -16,7 +16,8 @@ def check(
     files: Annotated[
         list[str],
         typer.Argument(
-            metavar="FILE", help="Documents, folders, archives, ONNX or TensorFlow Lite files."
+            metavar="FILE",
+            help="Documents, folders, archives, .onnx, .tflite or .pt2 files.",
         ),
     ],
     strict: Strict = False,

@@ -341,7 +341,7 @@ def _open_archive(file: BinaryIO, path: Path, name: str, limits: Limits) -> Cont
     else:
         wanted = "an archive" if suffix in ARCHIVES else "a document or an archive"
         hint = "name a folder, a .nnef document, an archive (.tar, .tgz, .zip), or a file of "
-        hint += "ONNX (.onnx) or TensorFlow Lite (.tflite)"
+        hint += "ONNX (.onnx), TensorFlow Lite (.tflite) or PyTorch (.pt2)"
         raise NnefError.of("container/format", f"this is not {wanted}", Place(name), hint)
     try:
         root = document_root(members.paths, name)

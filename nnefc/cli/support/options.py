@@ -35,7 +35,8 @@ Model = Annotated[
     typer.Argument(
         metavar="MODEL",
         help="A folder or archive (.tar, .tgz, .tar.gz, .tar.bz2, .tar.xz, .zip) with graph.nnef "
-        "in it, a graph.nnef, an ONNX file, or a TensorFlow Lite file (.tflite) or nnpackage.",
+        "in it, a graph.nnef, a file of ONNX (.onnx), TensorFlow Lite (.tflite) or PyTorch (.pt2), "
+        "or an nnpackage.",
     ),
 ]
 ModelOrArtifact = Annotated[
@@ -43,7 +44,7 @@ ModelOrArtifact = Annotated[
     typer.Argument(
         metavar="MODEL",
         help="A folder or archive (.tar, .tgz, .tar.gz, .tar.bz2, .tar.xz, .zip) with graph.nnef "
-        "in it, a graph.nnef, an ONNX or TensorFlow Lite file, or an artifact (.nnefc), which "
+        "in it, a graph.nnef, a .onnx, .tflite or .pt2 file, or an artifact (.nnefc), which "
         "needs no compiler and takes no compile options. Loading an artifact runs the code in it.",
     ),
 ]

@@ -21,8 +21,9 @@ from nnefc.frontends.torch.program_error import raise_errors
 from nnefc.frontends.torch.program_text import read, written
 from nnefc.frontends.torch.signature import signature_of, user_inputs
 from nnefc.ir import Graph
-from nnefc.support.errors import Diagnostics
+from nnefc.support.errors import Diagnostic, Diagnostics, NnefError, Place
 from nnefc.support.limits import Limits
+from nnefc.support.wording import wording
 
 PROGRAM: Final = "program.json"
 """The path of the program among the texts of `SourceFiles`."""
@@ -123,6 +124,7 @@ class TorchSource(SymbolicSource):
         self.require_inputs(shapes)
         self.check_nodes(shapes, diagnostics)
         chosen, values = self.bound(shapes, lifted)
+        self._require_shapes(chosen)
         return build_graph(
             self.program,
             self._arrays,
@@ -134,3 +136,22 @@ class TorchSource(SymbolicSource):
             GraphStates(states or {}, capacity),
             diagnostics,
         )
+
+    def _require_shapes(self, chosen: Mapping[str, Sequence[int]]) -> None:
+        """Raise NnefError `input/symbol` for inputs whose shapes have symbols without values."""
+        open_inputs = [each for each in user_inputs(self.program) if each.label not in chosen]
+        if open_inputs:
+            raise NnefError(
+                Diagnostic(
+                    "input/symbol",
+                    f"the shape of input '{each.label}' is [{','.join(each.extents)}]: "
+                    "some symbols have no values",
+                    Place(self.program.file),
+                    hint="give the shape or values of its symbols: "
+                    + wording(
+                        f"shapes={{'{each.label}': (...)}} or symbols={{...}}",
+                        f"--shape {each.label}=EXTENTS or --symbol NAME=VALUE",
+                    ),
+                )
+                for each in open_inputs
+            )

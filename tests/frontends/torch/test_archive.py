@@ -23,6 +23,8 @@ from torch import nn
 
 import nnefc
 from nnefc.formats.archives.torch_archive import open_torch_archive
+from nnefc.frontends.read_model import read_graph
+from nnefc.options.import_config import ImportConfig
 from nnefc.support.errors import NnefError
 from nnefc.support.limits import Limits
 from tests.helpers.pytorch.hostile_archives import (
@@ -275,3 +277,12 @@ def test_texts_that_pytorch_would_evaluate_are_checked(
         graph["sym_int_values"]["a"] = {"as_expr": {"expr_str": value, "hint": None}}
     error = refusal(path, zipped({**members, name: json.dumps(whole).encode()}))
     assert "is not given to PyTorch" in str(error)
+
+
+def test_static_compilation_asks_for_values_of_symbols(archive: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "net.pt2"
+    path.write_bytes(archive)
+    with pytest.raises(NnefError, match=r"the shape of input 'x' is \[s\d+,3,6,6\]") as caught:
+        read_graph(path)
+    assert caught.value.errors[0].rule == "input/symbol"
+    assert read_graph(path, ImportConfig(shapes={"x": (2, 3, 6, 6)})).inputs[0].type.dims[0] == 2
