@@ -66,6 +66,8 @@ def inspect(
 
     For an ONNX model, also the versions of its operators, its producer and its symbols.
 
+    For a program of PyTorch, also its symbols.
+
     For a TensorFlow Lite model or an nnpackage, also the signatures and the metadata, with the
     labels of outputs.
 

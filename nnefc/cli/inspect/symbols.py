@@ -80,6 +80,12 @@ def print_tflite(out: Console, facts: Mapping[str, Any]) -> None:
     _print_symbols(out, facts)
 
 
+def print_torch(out: Console, facts: Mapping[str, Any]) -> None:
+    """Print the facts of a program of PyTorch."""
+    out.print(f"format  PyTorch, kinds of operators: {len(facts['operators'])}", markup=False)
+    _print_symbols(out, facts)
+
+
 def _print_metadata(out: Console, facts: Mapping[str, Any]) -> None:
     """Print what the metadata of a model say about it."""
     lines: list[tuple[str, str]] = []

@@ -44,13 +44,15 @@ def print_facts(facts: dict[str, Any], weights: bool) -> None:
     """Print inputs, outputs, then the operations, or with `weights` the variables."""
     out = console()
     artifact = facts.get("artifact")
-    if "tract" in facts or "onnx" in facts or "tflite" in facts:
-        from nnefc.cli.inspect.symbols import print_onnx, print_tflite, print_tract
+    if {"tract", "onnx", "tflite", "torch"} & {*facts}:
+        from nnefc.cli.inspect.symbols import print_onnx, print_tflite, print_torch, print_tract
 
         if "tract" in facts:
             print_tract(out, facts["tract"])
         elif "onnx" in facts:
             print_onnx(out, facts["onnx"])
+        elif "torch" in facts:
+            print_torch(out, facts["torch"])
         else:
             print_tflite(out, facts["tflite"])
     if artifact is not None:

@@ -27,6 +27,7 @@ from nnefc.frontends.read_model import read_graph
 from nnefc.options.import_config import ImportConfig
 from nnefc.support.errors import NnefError
 from nnefc.support.limits import Limits
+from tests.helpers.command_line import Cli
 from tests.helpers.pytorch.hostile_archives import (
     altered,
     import_or_refuse,
@@ -286,3 +287,13 @@ def test_static_compilation_asks_for_values_of_symbols(archive: bytes, tmp_path:
         read_graph(path)
     assert caught.value.errors[0].rule == "input/symbol"
     assert read_graph(path, ImportConfig(shapes={"x": (2, 3, 6, 6)})).inputs[0].type.dims[0] == 2
+
+
+def test_commands_take_archives(cli: Cli, archive: bytes, tmp_path: Path) -> None:
+    path, document = tmp_path / "net.pt2", tmp_path / "net.nnef.tgz"
+    path.write_bytes(archive)
+    assert "format  PyTorch" in cli("inspect", path).out
+    shape = ("--shape", "x=2,3,6,6")
+    assert cli("run", path, "--random-inputs", "1", *shape).status == 0
+    converted = cli("convert", path, "-o", document, "--check", *shape)
+    assert "equal bit for bit" in converted.out, converted
