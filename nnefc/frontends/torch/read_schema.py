@@ -169,14 +169,12 @@ class _Reader:
             case "user_output":
                 if not isinstance(value, Ref):
                     return Output(value, f"output_{index}", OutputKind.CONSTANT)
-                what = OutputKind.TENSOR if value.name in tensors else OutputKind.NUMBER
-                return Output(value, value.name, what)
+                return Output(value, value.name, _kind_of(value, tensors))
             case "buffer_mutation":
                 return Output(value, text(given["buffer_name"]), OutputKind.STATE)
             case "user_input_mutation":
-                name = printable(text(given["user_input_name"]))
-                message = f"the module changes its input '{name}' in place"
-                raise OperatorError("torch/unsupported", message)
+                what = _kind_of(value, tensors)
+                return Output(value, f"{text(given['user_input_name'])}_changed", what)
             case _:
                 message = f"a result of kind '{printable(kind)}' is not supported"
                 raise OperatorError("torch/unsupported", message)
@@ -271,6 +269,13 @@ class _Reader:
 
     def _named(self, name: str) -> Argument:
         return self._constants[name] if name in self._constants else Ref(name)
+
+
+def _kind_of(value: Argument, tensors: Mapping[str, Any]) -> OutputKind:
+    """What an output of the main graph is."""
+    if not isinstance(value, Ref):
+        return OutputKind.CONSTANT
+    return OutputKind.TENSOR if value.name in tensors else OutputKind.NUMBER
 
 
 def _members(output: tuple[str, Any]) -> list[tuple[str, Any]]:
