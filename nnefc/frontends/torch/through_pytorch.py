@@ -157,9 +157,13 @@ def _shared(array: Array) -> Any:
 
 
 def _with_labels(program: Program, read: Program) -> Program:
-    """A program with the names of the inputs and results of another."""
+    """A program with the names of the inputs and results of another.
+
+    New values of inputs, which it returns before the other results, keep their names.
+    """
     inputs = iter([x.label for x in read.inputs if x.kind in _GIVEN])
-    outputs = iter(read.results)
+    changed = len(program.results) - len(read.results)
+    outputs = iter([*program.results[:changed], *read.results])
     return dataclasses.replace(
         program,
         name=read.name,

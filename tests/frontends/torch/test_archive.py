@@ -252,6 +252,20 @@ def test_programs_that_change_views_are_decomposed_by_pytorch(tmp_path: Path) ->
     assert "it is not installed" in run.stderr
 
 
+def test_inputs_that_a_program_changes_are_results(tmp_path: Path) -> None:
+    class Adding(nn.Module):
+        def forward(self, x: Any, total: Any) -> Any:
+            total.add_(x)
+            return total * 2
+
+    path = tmp_path / "net.pt2"
+    torch.export.save(torch.export.export(Adding(), (torch.ones(3), torch.ones(3))), path)
+    model: Any = nnefc.compile(path)
+    assert [each.name for each in model.outputs] == ["total_changed", "mul"]
+    total, doubled = model(np.ones(3, np.float32), np.full(3, 4, np.float32))
+    assert (total.tolist(), doubled.tolist()) == ([5.0] * 3, [10.0] * 3)
+
+
 EVALUATED = [
     ("target", "torch.load"),
     ("target", "torch.ops.aten.from_file.default"),
