@@ -22,7 +22,7 @@ import numpy as np
 from nnefc.formats.archives.torch_archive import TorchArchive, read_torch_archive
 from nnefc.formats.files import printable
 from nnefc.formats.item_encodings import Array
-from nnefc.frontends.torch.program import InputKind, Output, OutputKind, Program
+from nnefc.frontends.torch.program import InputKind, OutputKind, Program
 from nnefc.frontends.torch.read_schema import read_schema
 from nnefc.support.errors import NnefError, Place
 from nnefc.support.limits import Limits
@@ -159,11 +159,14 @@ def _shared(array: Array) -> Any:
 def _with_labels(program: Program, read: Program) -> Program:
     """A program with the names of the inputs and results of another.
 
-    New values of inputs, which it returns before the other results, keep their names.
+    New values of inputs are returned before the other results.
     """
-    inputs = iter([x.label for x in read.inputs if x.kind in _GIVEN])
-    changed = len(program.results) - len(read.results)
-    outputs = iter([*program.results[:changed], *read.results])
+    labels = [x.label for x in read.inputs if x.kind in _GIVEN]
+    given = [x.label for x in program.inputs if x.kind in _GIVEN]
+    inputs = iter(labels)
+    changed = {f"{x}_changed": f"{y}_changed" for x, y in zip(given, labels, strict=True)}
+    first = program.results[: len(program.results) - len(read.results)]
+    names = iter([*(changed.get(each.label, each.label) for each in first), *_names(read)])
     return dataclasses.replace(
         program,
         name=read.name,
@@ -171,17 +174,19 @@ def _with_labels(program: Program, read: Program) -> Program:
             dataclasses.replace(x, label=next(inputs)) if x.kind in _GIVEN else x
             for x in program.inputs
         ),
-        outputs=tuple(_labelled(each, outputs) for each in program.outputs),
+        outputs=tuple(
+            dataclasses.replace(y, label=next(names)) if y.kind in _RETURNED else y
+            for y in program.outputs
+        ),
     )
 
 
+def _names(program: Program) -> list[str]:
+    return [each.label for each in program.results]
+
+
 _GIVEN: Final = (InputKind.USER, InputKind.NUMBER)
-
-
-def _labelled(output: Output, names: Iterator[Output]) -> Output:
-    if output.kind not in (OutputKind.TENSOR, OutputKind.NUMBER):
-        return output
-    return dataclasses.replace(output, label=next(names).label)
+_RETURNED: Final = (OutputKind.TENSOR, OutputKind.NUMBER)
 
 
 # -- texts that PyTorch evaluates
