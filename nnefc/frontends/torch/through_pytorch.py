@@ -72,6 +72,10 @@ def decomposed(
     kinds = (InputKind.ARRAY, InputKind.STATE)
     labels = [each.label for each in program.inputs if each.kind in kinds]
     found = {each: arrays[each] if each in arrays else again.array(each) for each in labels}
+    count = len([x for x in program.inputs if x.kind in _GIVEN])
+    if count != len([x for x in read.inputs if x.kind in _GIVEN]):
+        message = "PyTorch reads another number of inputs than the program has"
+        raise NnefError.of("torch/export", message, Place(archive.name))
     return _with_labels(program, read), found
 
 
@@ -165,8 +169,9 @@ def _with_labels(program: Program, read: Program) -> Program:
     given = [x.label for x in program.inputs if x.kind in _GIVEN]
     inputs = iter(labels)
     changed = {f"{x}_changed": f"{y}_changed" for x, y in zip(given, labels, strict=True)}
-    first = program.results[: len(program.results) - len(read.results)]
-    names = iter([*(changed.get(each.label, each.label) for each in first), *_names(read)])
+    kept = _names(read)[-len(program.results) :]
+    first = program.results[: len(program.results) - len(kept)]
+    names = iter([*(changed.get(each.label, each.label) for each in first), *kept])
     return dataclasses.replace(
         program,
         name=read.name,
