@@ -28,7 +28,9 @@ from nnefc.support.errors import NnefError, Place
 from nnefc.support.limits import Limits
 
 _TARGET: Final = re.compile(
-    r"torch\.ops\.(aten|prims|higher_order|torchvision|quantized_decomposed)\.\w+(\.\w+)?"
+    r"torch\.ops\.(aten|prims|torchvision|quantized_decomposed)"
+    r"\.(_?[a-zA-Z]\w*|__(i?(and|or|xor|lshift|rshift))__)(\.[a-zA-Z]\w*)?"
+    r"|torch\.ops\.higher_order\.(cond|while_loop|scan|map_impl|wrap_with_set_grad_enabled)"
     r"|_operator\.(add|sub|mul|floordiv|truediv|mod|pow|neg|getitem|eq|ne|lt|le|gt|ge|and_|or_)"
     r"|torch\.sym_\w+|math\.(ceil|floor|trunc|sqrt)",
     re.ASCII,

@@ -270,6 +270,8 @@ EVALUATED = [
     ("target", "torch.load"),
     ("target", "torch.ops.aten.from_file.default"),
     ("target", "torch.ops.aten.add.Tensor.__globals__"),
+    ("target", "torch.ops.aten.__class__.mro"),
+    ("target", "torch.ops.higher_order.triton_kernel_wrapper_mutation"),
     ("expr_str", "__import__('os').getpid()"),
     ("expr_str", "Symbol('s0').__class__"),
     ("expr_str", "Pow(Integer(9), Integer(9999999))"),
