@@ -99,10 +99,9 @@ class CompiledGraph:
 
     def _exclude(self, error: ProgramError) -> None:
         """Leave the nodes of an error to PyTorch, with a warning; raises one without new nodes."""
-        nodes = error.nodes.intersection(self._nodes)
-        if error.nodes - nodes:  # within a body: the operators that have bodies
-            nodes |= {n.name for n in self._nodes.values() if _has_body(n)}
-        new = nodes - self._excluded
+        new = error.nodes.intersection(self._nodes) - self._excluded
+        if error.nodes.difference(self._nodes) or not new:  # within a body
+            new |= {n.name for n in self._nodes.values() if _has_body(n)} - self._excluded
         if not new:
             raise error
         self._excluded |= new
@@ -147,7 +146,7 @@ class CompiledGraph:
         while True:
             try:
                 return self._run(args)
-            except ProgramError as error:  # changes of inputs are in the last piece, of PyTorch
+            except ProgramError as error:  # changes so far are the same in a second run
                 self._exclude(error)
                 self._compile()
 
@@ -163,4 +162,4 @@ class CompiledGraph:
 
 def _has_body(node: fx.Node) -> bool:
     """Whether an operator takes graphs, as `cond` does."""
-    return node.op == "call_function" and any(each.op == "get_attr" for each in node.args)  # pyright: ignore
+    return node.op == "call_function" and target_name(node.target).startswith("higher_order.")

@@ -98,12 +98,18 @@ def updates_in_place(module: fx.GraphModule) -> dict[str, str]:
         if not is_change(node) or len(node.args) < 2:
             continue
         before, after = node.args[:2]
-        is_replaced = getattr(after, "op", "") == "call_function" and (
-            target_name(after.target) in _REPLACING and after.args[0] is before
-        )
-        if is_replaced and set(before.users) == {after, node}:
+        if _replaces(after, before) and set(before.users) == {after, node}:
             found[after.name] = before.name
     return found
+
+
+def _replaces(after: Any, before: fx.Node) -> bool:
+    """Whether the argument `after` of a change is `before` with other items at some places."""
+    if getattr(after, "op", "") != "call_function" or after.args[:1] != (before,):
+        return False
+    name = target_name(after.target)
+    adds = "index_put" in name and len(after.args) > 3 and bool(after.args[3])
+    return name in _REPLACING and not adds
 
 
 def _is_ordinary(node: fx.Node) -> bool:

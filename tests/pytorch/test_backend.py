@@ -159,6 +159,24 @@ def test_a_cache_whose_former_value_is_read_is_copied() -> None:
         assert_same(cache, other)
 
 
+def test_additions_to_a_cache_and_branches_of_unknown_operators() -> None:
+    """An addition is not made in place, because it is not the same if the graph runs again."""
+
+    def function(cache: Any, new: Any, at: Any) -> Any:
+        cache.index_put_((at,), new, accumulate=True)
+        choose: Any = torch.cond
+        return choose(new.sum() > 0, torch.special.i0, torch.sin, (new,))
+
+    cache = torch.randn(5, 3)
+    other = cache.clone()
+    graph: Any = torch.compile(function, backend=nnefc)
+    new, at = torch.randn(2, 3), torch.tensor([3, 3])
+    with pytest.warns(NnefWarning, match="higher_order.cond"):
+        found = graph(cache, new, at)
+    assert_same(found, function(other, new, at))
+    assert_same(cache, other)
+
+
 def test_training_is_refused() -> None:
     compiled: Any = torch.compile(nn.Linear(3, 4), backend=nnefc)
     with torch.enable_grad(), pytest.raises(NnefError, match=r"(?s)no gradients.*no_grad"):
