@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
@@ -34,6 +34,17 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+NOT_WITH_FLOAT: Final = frozenset(
+    [
+        "tolerance",
+        "all",
+        "steps",
+        "against",
+        "dump",
+        *(each.name for each in fields(CompileOptions)),
+    ]
+)
+"""Parameters of a comparison with the reference, and of compiling."""
 SESSION_STEPS: Final = 3
 """Calls of a model with states that are compared by default: a first one, two with states."""
 
@@ -134,8 +145,8 @@ def compare(
         nnefc compare --float net.nnef.tgz net-int8.nnef.tgz
     """
     if float is not None:
-        seed = random_inputs or 0
-        compare_with_float(model, float, inputs, document, seed, threads, json=json)
+        _refuse_with_float(context)
+        compare_with_float(model, float, inputs, document, random_inputs or 0, threads, json=json)
         return
     _check_tolerance(tolerance)
     opened = open_model(context, model, document, compiling, files=inputs.input, chooses=True)
@@ -153,6 +164,18 @@ def compare(
     comparison, calls = naming_chosen(opened)(_with_valid_indices)(compared, given)
     if not report(comparison, most, all, symbol_facts(opened, calls), json):
         raise typer.Exit(1)
+
+
+def _refuse_with_float(context: typer.Context) -> None:
+    """Raise NnefError for typed options that `--float` does not take."""
+    typed = [
+        max(each.opts, key=len)
+        for each in context.command.params
+        if each.name in NOT_WITH_FLOAT and is_typed(context, each.name)
+    ]
+    if typed:
+        hint = "options of the comparison with the reference, which --float replaces"
+        raise usage(f"--float does not take {', '.join(typed)}", hint)
 
 
 def _check_tolerance(tolerance: float | None) -> None:

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from nnefc.cli.quantize.report import decibels
-from nnefc.cli.support.import_and_compile import load
+from nnefc.cli.support.graph_of_shapes import graph_of
+from nnefc.cli.support.import_and_compile import read
 from nnefc.cli.support.inputs import read_turns
+from nnefc.cli.support.opened_model import names_artifact
 from nnefc.cli.support.options import usage
 from nnefc.cli.support.printing import console, count, print_json, print_table, table
 
@@ -51,9 +53,7 @@ def compare_with_float(
     """
     from nnefc.driver.quantize.observe import runner
 
-    why = "layers are compared for known shapes"
-    codes_graph = load(model, document.config_of(model), why)
-    reals_graph = load(reals, document.config_of(reals), why)
+    codes_graph, reals_graph = (_graph(each, inputs, document) for each in (model, reals))
     rows = list(_rows(reals_graph, codes_graph))
     if not rows:
         raise usage(f"--float {reals}: no value of {model} has the name of one there")
@@ -66,6 +66,20 @@ def compare_with_float(
         row.noise.add(want, got)
     random = [value.name for value in reals_graph.inputs if value.name not in turn]
     _report(rows, random, json=json)
+
+
+def _graph(model: str, inputs: InputOptions, document: DocumentOptions) -> Graph:
+    """The graph of a model, for the extents of the files of inputs."""
+    from nnefc.ir import Graph
+
+    if names_artifact(model):
+        message = f"--float compares models layer by layer, but {model} is an artifact"
+        raise usage(message, "name the model that it was compiled from")
+    shapes = document.shapes(model)
+    source = read(model, document.config_for(shapes))
+    if isinstance(source, Graph):
+        return source
+    return graph_of(source, shapes, inputs.input, needs_data=False, chooses=True).graph
 
 
 def _rows(reals: Graph, codes: Graph) -> Iterator[_Row]:
@@ -172,7 +186,8 @@ def _report(rows: list[_Row], random: list[str], *, json: bool) -> None:
         view.add_row(row.name, row.operation, shape, decibels(row.noise.decibels))
     out = console()
     print_table(out, view)
-    out.print(f"{count(len(rows), 'tensor')}, the least ratio has {least.name}")
+    found = "no noise" if _ratio(least) == math.inf else f"the least ratio has {least.name}"
+    out.print(f"{count(len(rows), 'tensor')}, {found}")
     if random:
         out.print(f"random values for {', '.join(random)}; give a sample with -i", soft_wrap=True)
 

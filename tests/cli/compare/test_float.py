@@ -62,3 +62,24 @@ def test_other_models_are_refused(cli: Cli, tmp_path: Path) -> None:
     shown = cli("compare", "--float", DIGITS, tmp_path, "--random-weights", 1)
     assert shown.status == 1
     assert "[input/option]" in shown.err
+    for other in ("--tolerance=1", "--all", "--precision=bfloat16"):
+        refused = cli("compare", "--float", DIGITS, DIGITS, other)
+        assert f"--float does not take {other.partition('=')[0]} [input/option]" in refused.err
+    (artifact := tmp_path / "net.nnefc").touch()
+    for pair in ((DIGITS, artifact), (artifact, DIGITS)):
+        assert "net.nnefc is an artifact" in cli("compare", "--float", *pair).err
+
+
+def test_files_give_symbols_their_values(cli: Cli, tmp_path: Path) -> None:
+    """Without noise, as both models are the same."""
+    parser = pytest.importorskip("onnx.parser")
+    model = parser.parse_model(
+        '<ir_version: 8, opset_import: ["":17]> g (float[N,4] x) => (float[N,4] y) { y = Relu(x) }'
+    )
+    path, data = tmp_path / "net.onnx", tmp_path / "x.npy"
+    path.write_bytes(model.SerializeToString())
+    np.save(data, np.ones((3, 4), np.float32))
+    facts = json.loads(cli("compare", "--float", path, path, "-i", data, "--json").out)
+    assert facts["tensors"][0]["shape"] == [3, 4]
+    shown = cli("compare", "--float", path, path)
+    assert "2 tensors, no noise" in shown.out
