@@ -9,7 +9,7 @@ import numpy as np
 
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operators.axes import slice_in_dim
-from nnefc.frontends.common.operators.blocks import blocks_of_images, sum_of_blocks
+from nnefc.frontends.common.operators.regions.blocks import blocks_of_images, sum_of_blocks
 from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError
 from nnefc.frontends.torch.item_types import filled_tuple, tensor
 from nnefc.frontends.torch.operators.indexing import index_add, index_reduce

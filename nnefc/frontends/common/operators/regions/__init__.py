@@ -1,0 +1,1 @@
+"""Regions of images: pooling of regions of interest, deformable windows, and blocks."""
