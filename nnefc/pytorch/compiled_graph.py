@@ -12,6 +12,7 @@ from nnefc.pytorch.native_piece import NativePiece
 from nnefc.pytorch.pieces import (
     Piece,
     changed_inputs,
+    complex_nodes_of_boundary,
     is_change,
     pieces_of,
     unsupported_nodes,
@@ -89,6 +90,9 @@ class CompiledGraph:
         if not piece.is_native:
             return piece.module.forward
         weights = {name: x for name, x in self._weights.items() if name in piece.inputs}
+        if nodes := complex_nodes_of_boundary(piece, weights):
+            message = "complex tensors are inputs or results of these operators"
+            raise ProgramError(NnefError.of("torch/type", message).errors, nodes)
         try:
             return NativePiece(piece, weights, self._config, self._updates)
         except ProgramError:

@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from nnefc.frontends.torch.complex_pair import COMPONENTS
 from nnefc.frontends.torch.item_types import DTYPES
 from nnefc.frontends.torch.registry import find, is_in_place
 from nnefc.pytorch.read_fx import target_name, type_name
@@ -119,10 +120,30 @@ def _is_ordinary(node: fx.Node) -> bool:
     value: Any = node.meta.get("val")
     several: list[Any] = [*value] if isinstance(value, list | tuple) else [value]
     return all(
-        x.layout is torch.strided and x.device.type == "cpu" and type_name(x.dtype) in DTYPES
+        x.layout is torch.strided
+        and x.device.type == "cpu"
+        and type_name(x.dtype) in (*DTYPES, *COMPONENTS)
         for x in several
         if isinstance(x, torch.Tensor)
     ) and not isinstance(value, torch.SymFloat | torch.SymBool)
+
+
+def complex_nodes_of_boundary(piece: Piece, weights: Collection[str]) -> list[str]:
+    """The nodes of a piece with complex values, if one is an input, no weight, or a result of it.
+
+    Complex tensors exist within models of nnefc only.
+    """
+    nodes = [node for node in piece.module.graph.nodes if _is_complex(node)]
+    inner = {node.name for node in nodes if node.op == "call_function"}
+    outer = {node.name for node in nodes} - inner - {*weights}
+    crossing = outer.intersection(piece.inputs) or inner.intersection(piece.outputs)
+    users = {user.name for node in nodes for user in node.users if user.op == "call_function"}
+    return sorted(inner | users) if crossing else []
+
+
+def _is_complex(node: fx.Node) -> bool:
+    value: Any = node.meta.get("val")
+    return type_name(getattr(value, "dtype", "")) in COMPONENTS
 
 
 def pieces_of(module: fx.GraphModule, excluded: Collection[str]) -> list[Piece]:

@@ -4,6 +4,7 @@
 # pyright: reportUnknownArgumentType=false, reportMissingTypeStubs=false
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from torch import nn
 
 import nnefc
 import nnefc.pytorch
-from nnefc.support.errors import NnefError
+from nnefc.support.errors import NnefError, NnefWarning
 from tests.helpers.pytorch.exported import compare
 
 
@@ -84,6 +85,28 @@ class Transforms(nn.Module):
             *(torch.fft.irfft(torch.fft.rfft(x, n=n), n=m) for n, m in ((7, 6), (6, 7), (3, 2))),
             torch.fft.hfft(x),
         )
+
+
+def test_complex_tensors_within_graphs_of_dynamo() -> None:
+    """PyTorch runs only those that an operator without a variant for them takes or gives."""
+
+    class Partly(nn.Module):
+        def forward(self, x: Any) -> Any:
+            z = torch.tanh(torch.complex(x, x + 1))
+            return torch.view_as_real(z) + torch.fft.ifft(torch.fft.fft(x)).real[..., None]
+
+    torch.manual_seed(0)
+    x, y = torch.randn(3, 4), torch.randn(3, 4)
+    with torch.no_grad():
+        fast = torch.compile(Arithmetic(), backend="nnefc")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", NnefWarning)
+            found = fast(x, y)
+        for each, want in zip(found, Arithmetic()(x, y), strict=True):
+            torch.testing.assert_close(each, want)
+        with pytest.warns(NnefWarning, match="complex tensors"):
+            sums = torch.compile(Partly(), backend="nnefc")(x)
+        torch.testing.assert_close(sums, Partly()(x))
 
 
 def test_fourier_transforms() -> None:

@@ -185,8 +185,13 @@ def _product(make: OpBuilder, name: str, x: Any, y: Any) -> ComplexPair:
     return ComplexPair(real, make("add", products[1], products[2]))
 
 
-for _name in ("mul.Tensor", "mul.Scalar", "matmul.default", "mm.default", "bmm.default"):
+for _name in ("mul.Tensor", "mul.Scalar", "matmul.default"):
     _bilinear(_name)
+
+
+@complex_operator("aten.mm.default", "aten.bmm.default")
+def product_of_matrices(make: OpBuilder, self: Number, mat2: Number) -> Any:
+    return _product(make, "matmul.default", self, mat2)
 
 
 @complex_operator("aten.div.Tensor", "aten.div.Scalar")
