@@ -318,6 +318,21 @@ def leaky_relu(make: OpBuilder, self: Operand, negative_slope: float = 0.01) -> 
     return make("leaky_relu", self, alpha=negative_slope)
 
 
+@operator("aten.rrelu_with_noise_functional.default")
+def rrelu(
+    make: OpBuilder,
+    self: Operand,
+    noise: Operand,
+    lower: float = 0.125,
+    upper: float = 1 / 3,
+    training: bool = False,
+) -> Any:
+    """The mean slope, unless slopes are random; and the noise of slopes."""
+    if training:
+        raise OperatorError("torch/training", "slopes are random", "call module.eval() first")
+    return make("leaky_relu", self, alpha=(lower + upper) / 2), noise
+
+
 @operator("aten.elu.default")
 def elu(
     make: OpBuilder,

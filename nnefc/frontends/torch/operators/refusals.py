@@ -18,7 +18,7 @@ refuse(
         *("normal.float_float", "normal.Tensor_float", "normal.float_Tensor", "multinomial"),
         *("normal.Tensor_Tensor", "normal_functional", "exponential", "geometric", "cauchy"),
         *("log_normal", "poisson", "binomial", "_standard_gamma", "_sample_dirichlet", "random"),
-        *("random.from", "random.to", "rrelu_with_noise_functional"),
+        *("random.from", "random.to"),
     ),
 )
 refuse(
