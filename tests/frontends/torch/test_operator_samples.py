@@ -115,7 +115,8 @@ def _of_tensors(operation: Any, leaves: list[Any], places: list[int], spec: Any)
             filled[i] = x.clone()
         first, others, named = pytree.tree_unflatten(filled, spec)
         results = pytree.tree_leaves(operation(first, *others, **named))
-        return tuple(x for x in results if isinstance(x, torch.Tensor))
+        tensors = (x for x in results if isinstance(x, torch.Tensor))
+        return tuple(torch.view_as_real(x.resolve_conj()) if x.is_complex() else x for x in tensors)
 
     return function
 
