@@ -56,17 +56,20 @@ def _of_arguments(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[tu
     given = (args,) if isinstance(args, torch.Tensor) else tuple(args)
     leaves: list[tuple[Any, Any]] = pytree.tree_flatten_with_path((given, dict(kwargs)))[0]
     for path, x in leaves:
-        if isinstance(x, torch.Tensor) and (reason := _fault(x)):
+        if isinstance(x, torch.Tensor) and (reason := _fault(x, within=False)):
             yield f"argument {pytree.keystr(path[1:])}", reason
 
 
-def _fault(x: torch.Tensor) -> str:
-    """Why nnefc cannot compute with a tensor; "" for others."""
+def _fault(x: torch.Tensor, *, within: bool = True) -> str:
+    """Why nnefc cannot compute with a tensor; "" for others.
+
+    `within`: whether it is one of the module, which may be complex.
+    """
     import torch
 
     if x.device.type != "cpu":
         return f"on the device '{x.device}'"
-    if x.is_complex():
+    if x.is_complex() and not within:
         return "complex"
     if x.is_quantized:
         return f"quantized ({x.dtype})"

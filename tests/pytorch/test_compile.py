@@ -27,10 +27,10 @@ class Changing(nn.Module):
         return x * 2, kept["sum"]
 
 
-class Complex(nn.Module):
+class Sparse(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.register_buffer("turns", torch.ones(3, dtype=torch.complex64))
+        self.register_buffer("turns", torch.ones(3).to_sparse())
 
     def forward(self, x: Any) -> Any:
         return (x * self.turns).abs()
@@ -52,8 +52,9 @@ def test_arguments_that_a_module_changes_are_changed() -> None:
 @pytest.mark.parametrize(
     ("module", "x", "message"),
     [
-        (Complex(), torch.randn(2, 3), r"test_compile.py:\d+:1: .*buffer 'turns' is complex"),
-        (Complex(), torch.zeros(3, dtype=torch.complex64), r"buffer 'turns', argument \[0\] are"),
+        (Sparse(), torch.randn(2, 3), r"test_compile.py:\d+:1: .*buffer 'turns' is sparse"),
+        (Sparse(), torch.zeros(3).to_sparse(), r"buffer 'turns', argument \[0\] are"),
+        (nn.ReLU(), torch.zeros(3, dtype=torch.complex64), r"argument \[0\] is complex"),
         (nn.Linear(3, 3, device="meta"), torch.randn(2, 3), "'weight', .*'bias' are on .* 'meta'"),
         (nn.ReLU(), torch.ones(3, device="meta"), r"argument \[0\] is on the device 'meta'"),
         (nn.ReLU(), torch.ones(3).to_sparse(), "sparse"),
