@@ -15,7 +15,7 @@ from nnefc.frontends.torch.item_types import common, tensor
 from nnefc.frontends.torch.operators.movement import filled
 from nnefc.frontends.torch.operators.reductions import summable
 from nnefc.frontends.torch.operators.special_functions import log_of_sum
-from nnefc.frontends.torch.registry import operator
+from nnefc.frontends.torch.registry import Number, operator
 from nnefc.ir import DType, TensorType
 
 Pair = tuple[Operand, Operand]
@@ -262,3 +262,24 @@ def bucketize(
     right: bool = False,
 ) -> Any:
     return searchsorted(make, boundaries, self, out_int32, right)
+
+
+# -- histograms
+
+
+@operator("aten.histc.default")
+def histc(make: OpBuilder, self: Operand, bins: int = 100, min: Number = 0, max: Number = 0) -> Any:
+    """The number of items in each of `bins` equal intervals; without bounds, those of the items."""
+    dtype = self.type.dtype
+    x = make.reshape(self, (1, math.prod(self.type.dims)))
+    low, high = tensor(make, min, dtype), tensor(make, max, dtype)
+    if min == max:
+        low, high = (make(f"{each}_reduce", x, axes=(1,)) for each in ("min", "max"))
+        single = make.cast(make("eq", low, high), dtype)
+        low, high = make("sub", low, single), make("add", high, single)
+    scaled = make("div", make("mul", make("sub", x, low), float(bins)), make("sub", high, low))
+    bin_of = make("min", make("floor", scaled), bins - 1.0)
+    numbers = make.cast(make.reshape(make.iota(bins), (bins, 1)), dtype)
+    inside = make("and", make("ge", x, low), make("le", x, high))
+    hit = make("and", make("eq", bin_of, numbers), inside)
+    return make.reshape(make("sum_reduce", make.cast(hit, dtype), axes=(1,)), (bins,))

@@ -69,7 +69,7 @@ def _layers(
         (activation,) * directions if activation else (),
         (),
         (),
-        reset_after_product=True,
+        reset_after_product=cell is GRU,
     )
     lasts: list[list[Operand]] = [[] for _ in states]
     for index in range(num_layers):
