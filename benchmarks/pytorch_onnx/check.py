@@ -10,22 +10,17 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
 
-import numpy as np
 import torch
 
 import nnefc
+from benchmarks.difference import TOLERANCE, Array, largest_difference
 from benchmarks.engines import onnxruntime_cpu
 from benchmarks.pytorch_onnx.export import Variant, exported
 from benchmarks.pytorch_onnx.network import Network
 from nnefc.dynamic.dynamic_model import DynamicModel
 
-Array = np.ndarray[Any, Any]
 Call = Callable[[dict[str, Array]], Sequence[Array]]
-
-TOLERANCE: Final = 1e-4
-"""The largest allowed difference of an item, relative to the largest magnitude in the result."""
 
 
 @dataclass(slots=True)
@@ -115,25 +110,6 @@ def _nnefc(path: Path, inputs: dict[str, Array]) -> tuple[Call, int]:
         return list(model.run({name: inputs[name] for name in names}).values())
 
     return call, len(plan.launches)
-
-
-def largest_difference(results: Sequence[Array], expected: Sequence[Array]) -> float:
-    """The largest difference relative to the largest item of each result.
-
-    It is infinite where numbers of results, shapes or integers differ, or items are no numbers.
-    """
-    if len(results) != len(expected):
-        return float("inf")
-    worst = 0.0
-    for result, wanted in zip(results, expected):
-        if result.shape != wanted.shape or not np.isfinite(result).all():
-            return float("inf")
-        if wanted.dtype.kind in "iub":
-            worst = max(worst, 0.0 if (result == wanted).all() else float("inf"))
-            continue
-        difference = float(np.max(np.abs(result - wanted), initial=0.0))
-        worst = max(worst, difference / (float(np.max(np.abs(wanted), initial=0.0)) or 1.0))
-    return worst
 
 
 def _line(error: Exception) -> str:

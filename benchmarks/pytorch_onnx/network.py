@@ -70,7 +70,7 @@ def randomise(module: nn.Module) -> nn.Module:
         else:
             parameter.add_(torch.randn_like(parameter), alpha=0.1)
     for layer in module.modules():
-        if isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d):
+        if isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d):
             assert layer.running_mean is not None
             assert layer.running_var is not None
             nn.init.normal_(layer.running_mean, std=0.1)

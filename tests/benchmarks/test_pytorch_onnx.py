@@ -16,7 +16,8 @@ pytest.importorskip("onnxruntime")
 
 import torch
 
-from benchmarks.pytorch_onnx.check import check, largest_difference
+from benchmarks.difference import largest_difference
+from benchmarks.pytorch_onnx.check import check
 from benchmarks.pytorch_onnx.export import Variant
 from benchmarks.pytorch_onnx.networks import NETWORKS
 

@@ -55,19 +55,6 @@ def test_products_of_groups_of_rows(rows: int) -> None:
     _agrees(product, x, weight, ends, tolerance=2e-2)
 
 
-@pytest.mark.parametrize("corners", [False, True])
-@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
-def test_antialiased_pictures(mode: str, corners: bool) -> None:
-    """The filter is that of Pillow, also for larger pictures."""
-
-    def resized(x: Tensor) -> Tensor:
-        return nn.functional.interpolate(
-            x, (4, 13), mode=mode, antialias=True, align_corners=corners
-        )
-
-    _agrees(resized, torch.randn(1, 2, 10, 7))
-
-
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
 def test_recurrent_layers(kind: Any) -> None:
     """With biases, in both directions."""

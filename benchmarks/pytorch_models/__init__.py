@@ -1,0 +1,1 @@
+"""Whether modules of torchvision, timm and transformers compile and agree with eager PyTorch."""

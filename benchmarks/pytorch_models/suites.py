@@ -1,0 +1,15 @@
+"""The suites by name."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Final
+
+from benchmarks.pytorch_models.model_case import Suite
+
+SUITES: Final = ("torchvision", "timm", "transformers")
+
+
+def suite(name: str) -> Suite:
+    """A suite; imports its package, which must be installed."""
+    return import_module(f"benchmarks.pytorch_models.{name}_models").SUITE
