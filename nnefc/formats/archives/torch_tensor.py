@@ -40,7 +40,7 @@ SCALAR_TYPES: Final = {
 """Item types by their numbers in the schema of `torch.export.save`."""
 READABLE: Final = frozenset(
     ("uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "bool")
-) | {"bfloat16", "uint16", "uint32", "uint64"}
+) | {"bfloat16", "uint16", "uint32", "uint64", "complex64", "complex128"}
 _MOST_EXTENT: Final = 1 << 62
 
 
@@ -60,13 +60,22 @@ def tensor_of(
 ) -> Array:
     """The items of a tensor in its storage `content`, a view of it where it is contiguous.
 
+    Parts of complex items are a last dimension.
     Raises NnefError `torch/archive`, `torch/type`, `limit/rank` or `limit/tensor`.
     """
     _check_sizes(record, label, place, limits)
     if record.dtype == "bool":
         stored = _strided(record, content, np.dtype(np.uint8), label, place)
         return stored.view(np.bool_) if stored.size == 0 or stored.max() < 2 else stored != 0
-    return _strided(record, content, numpy_type(record.dtype), label, place)
+    found = _strided(record, content, _type_of(record.dtype), label, place)
+    if found.dtype.kind == "c":
+        return found.reshape(*record.extents, 1).view(found.real.dtype)
+    return found
+
+
+def _type_of(dtype: str) -> np.dtype[Any]:
+    """The type of stored items."""
+    return np.dtype(dtype) if dtype.startswith("complex") else numpy_type(dtype)
 
 
 def _check_sizes(record: TensorRecord, label: str, place: Place, limits: Limits) -> None:
@@ -83,7 +92,7 @@ def _check_sizes(record: TensorRecord, label: str, place: Place, limits: Limits)
         message = f"tensor '{name}' has the extents {list(record.extents)}, "
         message += f"strides {list(record.strides)} and offset {record.offset}"
         raise NnefError.of(RULE, message[:400], place)
-    itemsize = 1 if record.dtype == "bool" else numpy_type(record.dtype).itemsize
+    itemsize = 1 if record.dtype == "bool" else _type_of(record.dtype).itemsize
     nbytes = _product(extent or 1 for extent in record.extents) * itemsize
     if nbytes > limits.tensor_bytes:
         raise NnefError.of(

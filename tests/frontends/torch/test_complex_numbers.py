@@ -45,6 +45,9 @@ def test_rotary_positions_of_complex_numbers(tmp_path: Path) -> None:
     model.save(tmp_path / "rotated.nnefc")
     found: Any = nnefc.load(tmp_path / "rotated.nnefc")(x.numpy())
     torch.testing.assert_close(torch.from_numpy(found), module(x))
+    torch.export.save(torch.export.export(module, (x,)), tmp_path / "rotated.pt2")
+    stored: Any = nnefc.compile(tmp_path / "rotated.pt2")(x.numpy())
+    torch.testing.assert_close(torch.from_numpy(stored), module(x))
 
 
 class Arithmetic(nn.Module):
