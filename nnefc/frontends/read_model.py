@@ -181,13 +181,7 @@ def _onnx_source(
     from nnefc.frontends.onnx.package import require_onnx
 
     file = printable(str(path))
-    if config.dialect != "auto":
-        raise NnefError.of(
-            "input/option",
-            f"dialect = '{config.dialect}': an ONNX model has no dialect of NNEF",
-            Place(file),
-            "leave out --dialect or dialect=",
-        )
+    _refuse_dialect(config, file, "an ONNX model")
     require_onnx(file)
     from nnefc.frontends.onnx.read_model import read_onnx
     from nnefc.frontends.onnx.tensors import NO_DATA
@@ -207,13 +201,7 @@ def _tflite_source(
     """The source of a TensorFlow Lite file, or of an nnpackage of such files."""
     from nnefc.formats.files import printable
 
-    if config.dialect != "auto":
-        raise NnefError.of(
-            "input/option",
-            f"dialect = '{config.dialect}': a TensorFlow Lite model has no dialect of NNEF",
-            Place(printable(str(path))),
-            "leave out --dialect or dialect=",
-        )
+    _refuse_dialect(config, printable(str(path)), "a TensorFlow Lite model")
     if is_package:
         from nnefc.frontends.tflite.read_package import read_package
 
@@ -227,16 +215,21 @@ def _torch_source(path: Path, config: ImportConfig) -> GraphSource:
     """The source of a program of `torch.export.save`."""
     from nnefc.formats.files import printable
 
-    if config.dialect != "auto":
-        raise NnefError.of(
-            "input/option",
-            f"dialect = '{config.dialect}': a program of PyTorch has no dialect of NNEF",
-            Place(printable(str(path))),
-            "leave out --dialect or dialect=",
-        )
+    _refuse_dialect(config, printable(str(path)), "a program of PyTorch")
     from nnefc.frontends.torch.read_archive import read_torch
 
     return read_torch(path, config.limits, config.shapes, config.symbols)
+
+
+def _refuse_dialect(config: ImportConfig, file: str, kind: str) -> None:
+    """Raise NnefError for a dialect of NNEF; `kind`: a model of another format, as text."""
+    if config.dialect != "auto":
+        raise NnefError.of(
+            "input/option",
+            f"dialect = '{config.dialect}': {kind} has no dialect of NNEF",
+            Place(file),
+            "leave out --dialect or dialect=",
+        )
 
 
 def _refuse_symbols(config: ImportConfig, file: str) -> None:

@@ -12,13 +12,9 @@ import numpy as np
 from google.protobuf.message import Message
 from onnx import ModelProto, TensorProto, helper
 
-from nnefc.formats.fingerprints import take_fingerprint
-from nnefc.frontends.common.graph_source import sample_graph
-from nnefc.frontends.read_model import read_model
-from nnefc.ir import Graph
-from nnefc.options.import_config import ImportConfig
-from nnefc.support.errors import Diagnostics, NnefError
+from nnefc.support.errors import NnefError
 from nnefc.support.limits import Limits
+from tests.helpers import imports
 from tests.helpers.mutations import damaged_copies
 from tests.helpers.onnx.models import model, node, tensor, weight
 
@@ -95,23 +91,8 @@ def write_external(folder: Path) -> None:
 
 
 def import_or_refuse(path: Path) -> NnefError | None:
-    """Import a model for sample shapes; the error, or None if it is valid.
-
-    Any other exception passes.  Errors that report a bug of nnefc are failures.
-    """
-    diagnostics = Diagnostics(limit=LIMITS.errors)
-    take_fingerprint(path)
-    try:
-        source = read_model(path, ImportConfig(chosen_limits=LIMITS), diagnostics, sources=True)
-        assert not isinstance(source, Graph)
-        source.files()
-        sample_graph(source, {}, diagnostics)
-    except NnefError as error:
-        for each in error.errors:
-            assert not each.rule.startswith("internal"), str(error)
-            assert each.message
-        return error
-    return None
+    """Import a damaged file for sample shapes; the error, or None if it is valid."""
+    return imports.import_or_refuse(path, LIMITS)
 
 
 def mutations(data: bytes, seed: int, count: int) -> Iterator[bytes]:

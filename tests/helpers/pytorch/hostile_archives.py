@@ -13,13 +13,9 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any, Final
 
-from nnefc.formats.fingerprints import take_fingerprint
-from nnefc.frontends.common.graph_source import sample_graph
-from nnefc.frontends.read_model import read_model
-from nnefc.ir import Graph
-from nnefc.options.import_config import ImportConfig
-from nnefc.support.errors import Diagnostics, NnefError
+from nnefc.support.errors import NnefError
 from nnefc.support.limits import Limits
+from tests.helpers import imports
 
 LIMITS = Limits(operations=20_000, steps=200_000, items=2_000_000, tensor_bytes=1 << 26)
 _VALUES: Final[tuple[Any, ...]] = (
@@ -97,18 +93,5 @@ def _containers(value: Any) -> Iterator[Any]:
 
 
 def import_or_refuse(path: Path) -> NnefError | None:
-    """Import a program for sample shapes; the error, or None if it is valid."""
-    diagnostics = Diagnostics(limit=LIMITS.errors)
-    take_fingerprint(path)
-    try:
-        config = ImportConfig(chosen_limits=LIMITS)
-        source = read_model(path, config, diagnostics, sources=True)
-        assert not isinstance(source, Graph)
-        source.files()
-        sample_graph(source, {}, diagnostics)
-    except NnefError as error:
-        for each in error.errors:
-            assert not each.rule.startswith("internal"), str(error)
-            assert each.message
-        return error
-    return None
+    """Import a damaged file for sample shapes; the error, or None if it is valid."""
+    return imports.import_or_refuse(path, LIMITS)

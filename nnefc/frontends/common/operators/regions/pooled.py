@@ -7,7 +7,7 @@ samples of one region fit into a cache, those of all need not fit into memory.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -84,10 +84,7 @@ def _adaptive_means(
     """The means of the cells of regions with a sample per item."""
     weights: list[Operand] = []
     counts: list[Operand] = []
-    for start, end, parts, extent in zip(
-        (corners[1], corners[0]), (corners[3], corners[2]), cells, x.type.dims[2:], strict=True
-    ):
-        size = _size(make, start, end, parts, is_whole)
+    for start, size, parts, extent in _axes(make, x, corners, cells, is_whole):
         weight, number = averaging_weights(make, start, size, parts, extent)
         weights.append(weight)
         counts.append(number)
@@ -107,12 +104,23 @@ def _adaptive_maxima(
 ) -> Operand:
     """The maxima of the cells of regions with a sample per item."""
     rows, columns = (
-        extreme_weights(make, start, _size(make, start, end, parts, is_whole), parts, extent)
-        for start, end, parts, extent in zip(
-            (corners[1], corners[0]), (corners[3], corners[2]), cells, x.type.dims[2:], strict=True
-        )
+        extreme_weights(make, start, size, parts, extent)
+        for start, size, parts, extent in _axes(make, x, corners, cells, is_whole)
     )
     return region_maxima(make, x, images, rows, columns)
+
+
+def _axes(
+    make: OpBuilder,
+    x: Operand,
+    corners: Sequence[Operand],
+    cells: tuple[int, int],
+    is_whole: bool,
+) -> Iterator[tuple[Operand, Operand, int, int]]:
+    """Start and size of the regions, cells, and extent of `x` along rows, then along columns."""
+    ends = ((corners[1], corners[3]), (corners[0], corners[2]))
+    for (start, end), parts, extent in zip(ends, cells, x.type.dims[2:], strict=True):
+        yield start, _size(make, start, end, parts, is_whole), parts, extent
 
 
 def _size(make: OpBuilder, start: Operand, end: Operand, cells: int, is_whole: bool) -> Operand:
