@@ -8,7 +8,7 @@ from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operators.axes import normalize_axis
 from nnefc.frontends.common.values import Operand, OperatorError
 from nnefc.frontends.torch.operators.elementwise import binary, dropout, to_copy
-from nnefc.frontends.torch.operators.movement import broadcast, constant_pad, filled
+from nnefc.frontends.torch.operators.movement import broadcast, completed, constant_pad, filled
 from nnefc.frontends.torch.registry import Integers, Number, find, operator
 from nnefc.ir import DType
 
@@ -69,11 +69,7 @@ def unflatten(make: OpBuilder, self: Operand, dim: int, sizes: Integers) -> Any:
     """A dimension as several ones; one of them may be -1, the rest."""
     dims = self.type.dims
     axis = normalize_axis(dim, len(dims))
-    known = 1
-    for size in sizes:
-        known *= 1 if size == -1 else size
-    rest = tuple(dims[axis] // known if size == -1 else size for size in sizes)
-    return make.reshape(self, (*dims[:axis], *rest, *dims[axis + 1 :]))
+    return make.reshape(self, (*dims[:axis], *completed(dims[axis], sizes), *dims[axis + 1 :]))
 
 
 @operator("aten.zero.default")

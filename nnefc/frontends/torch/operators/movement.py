@@ -25,7 +25,7 @@ END = (1 << 63) - 1
 
 @operator("aten.view.default", "aten._unsafe_view.default", "aten.view_copy.default")
 def view(make: OpBuilder, self: Operand, size: Integers) -> Any:
-    return make.reshape(self, _complete(self, size))
+    return make.reshape(self, completed(self.type.volume, size))
 
 
 @operator("aten.reshape.default")
@@ -33,10 +33,9 @@ def reshape(make: OpBuilder, self: Operand, shape: Integers) -> Any:
     return view(make, self, shape)
 
 
-def _complete(x: Operand, size: Sequence[int]) -> tuple[int, ...]:
-    """A shape whose extent -1 is the one that remains."""
+def completed(volume: int, size: Sequence[int]) -> tuple[int, ...]:
+    """A shape of `volume` items whose extent -1 is the one that remains."""
     known = math.prod(n for n in size if not _is_rest(n))
-    volume = x.type.volume
     return tuple(
         volume // known if _is_rest(n) and known else 0 if _is_rest(n) else n for n in size
     )
