@@ -2,8 +2,8 @@
 
 Dynamo makes graphs between graph breaks, AOT autograd makes them functional graphs of ATen
 operators, and nnefc compiles these.  Parameters and buffers that a graph does not change are
-weights; if a module changes them later, its graph is compiled again.  PyTorch runs the operators
-that nnefc cannot compile, with a warning that names them.
+weights; for other weights, and after a change, the graph is compiled again.  PyTorch runs the
+operators that nnefc cannot compile, with a warning that names them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from nnefc.pytorch.decompositions import keeping_composite_operators
 from nnefc.support.errors import NnefError
 
 if TYPE_CHECKING:
-    import torch
     from torch import fx
 
 
@@ -51,14 +50,14 @@ def nnefc(
         config = _config(mode, options or {})
     except NnefError as error:
         return _raising(error)
-    weights = _static_tensors(module, inputs)
+    weights = _static_positions(module, inputs)
 
     def compile_graph(graph: fx.GraphModule, fakes: Sequence[Any]) -> Callable[..., Any]:
         from torch._functorch._aot_autograd.utils import make_boxed_func
         from torch._subclasses.fake_tensor import unset_fake_temporarily
 
         with unset_fake_temporarily():
-            constants = weights if len(fakes) == len(inputs) else {}
+            constants = weights if len(fakes) == len(inputs) else []
             return make_boxed_func(CompiledGraph(graph, constants, config))
 
     def refuse(graph: fx.GraphModule, fakes: Sequence[Any]) -> Callable[..., Any]:
@@ -100,14 +99,17 @@ def _raising(error: Exception) -> Callable[..., Any]:
     return run
 
 
-def _static_tensors(module: fx.GraphModule, inputs: Sequence[Any]) -> dict[int, torch.Tensor]:
-    """The parameters and buffers among the inputs, by position."""
+def _static_positions(module: fx.GraphModule, inputs: Sequence[Any]) -> list[int]:
+    """The positions of dense parameters and buffers among the inputs."""
+    placeholders = (node for node in module.graph.nodes if node.op == "placeholder")
+    pairs = enumerate(zip(placeholders, inputs, strict=True))
+    return [i for i, (node, given) in pairs if _is_static(node, given)]
+
+
+def _is_static(node: fx.Node, given: Any) -> bool:
     import torch
 
-    placeholders = (node for node in module.graph.nodes if node.op == "placeholder")
-    return {
-        i: given
-        for i, (node, given) in enumerate(zip(placeholders, inputs, strict=True))
-        if isinstance(given, torch.nn.Parameter)
-        or (isinstance(given, torch.Tensor) and _STATIC in (node.meta.get("tensor_dict") or ()))
-    }
+    if not isinstance(given, torch.Tensor) or given.layout is not torch.strided:
+        return False
+    is_marked = _STATIC in (node.meta.get("tensor_dict") or ())
+    return given.device.type == "cpu" and (is_marked or isinstance(given, torch.nn.Parameter))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -19,14 +19,13 @@ from nnefc.pytorch.pieces import (
     updates_in_place,
 )
 from nnefc.pytorch.read_fx import place_of, target_name
+from nnefc.pytorch.weight_sets import WeightSets
 from nnefc.support.errors import NnefError, warn_python
 
 if TYPE_CHECKING:
     import torch
     from torch import fx
 
-_MAX_CHANGES: Final = 3
-"""Changes after which a weight is an input of the model."""
 _LISTED: Final = 3
 """Operators that a warning names."""
 
@@ -44,14 +43,14 @@ class _Step(NamedTuple):
 class CompiledGraph:
     """A graph of ATen operators: tensors and numbers in, a list of these out.
 
-    Pieces are compiled again without the nodes that turn out to be unsupported, also for shapes of
-    later calls; warnings name them.
+    Pieces are compiled in the first call with some weights.  They are compiled again without the
+    nodes that turn out to be unsupported, also for shapes of later calls; warnings name them.
     """
 
     def __init__(
-        self, graph: fx.GraphModule, weights: Mapping[int, torch.Tensor], config: CompileConfig
+        self, graph: fx.GraphModule, weights: Sequence[int], config: CompileConfig
     ) -> None:
-        """`weights`: the tensors of inputs that are constants while they do not change."""
+        """`weights`: the positions of inputs that are constants while they do not change."""
         self._graph = graph
         self._config = config
         nodes: list[fx.Node] = list(graph.graph.nodes)
@@ -59,37 +58,31 @@ class CompiledGraph:
         self._names = [node.name for node in nodes if node.op == "placeholder"]
         self._results: Any = nodes[-1].args[0]
         changed = changed_inputs(graph)
-        named = {self._names[i]: x for i, x in weights.items()}
-        self._weights = {name: x for name, x in named.items() if name not in changed}
+        self._weights = WeightSets([i for i in weights if self._names[i] not in changed])
         self._excluded = set(unsupported_nodes(graph))
         self._updates = updates_in_place(graph)
-        self._changes: Counter[str] = Counter()
-        self._versions = self._present_versions()
         self._warn(self._excluded, "which nnefc cannot compile")
-        self._compile()
 
-    def _compile(self) -> None:
-        """Compile the pieces; those with errors are cut again."""
-        while True:
-            pieces = pieces_of(self._graph, self._excluded)
-            try:
-                runs = [self._run_of(piece) for piece in pieces]
-            except ProgramError as error:
-                self._exclude(error)
-                continue
-            break
-        self._steps: list[_Step] = []
+    def _compiled(self, constants: Mapping[int, torch.Tensor]) -> list[_Step]:
+        """The pieces for some weights; raises ProgramError for nodes that PyTorch must run."""
+        weights = {self._names[i]: x for i, x in constants.items()}
+        pieces = pieces_of(self._graph, self._excluded)
+        runs = [self._run_of(piece, weights) for piece in pieces]
+        steps: list[_Step] = []
         wanted = {each.name for each in self._results if hasattr(each, "name")}
         for piece, run in zip(reversed(pieces), reversed(runs), strict=True):
             dead = [name for name in {*piece.inputs, *piece.outputs} if name not in wanted]
             wanted.update(piece.inputs)
-            self._steps.insert(0, _Step(run, piece.inputs, piece.outputs, dead))
+            steps.insert(0, _Step(run, piece.inputs, piece.outputs, dead))
+        return steps
 
-    def _run_of(self, piece: Piece) -> Callable[..., Sequence[Any]]:
+    def _run_of(
+        self, piece: Piece, constants: Mapping[str, torch.Tensor]
+    ) -> Callable[..., Sequence[Any]]:
         """A piece as a callable; raises ProgramError for nodes that PyTorch must run."""
         if not piece.is_native:
             return piece.module.forward
-        weights = {name: x for name, x in self._weights.items() if name in piece.inputs}
+        weights = {name: x for name, x in constants.items() if name in piece.inputs}
         if nodes := complex_nodes_of_boundary(piece, weights):
             message = "complex tensors are inputs or results of these operators"
             raise ProgramError(NnefError.of("torch/type", message).errors, nodes)
@@ -103,7 +96,8 @@ class CompiledGraph:
 
     def _exclude(self, error: ProgramError) -> None:
         """Leave the nodes of an error to PyTorch, with a warning; raises one without new nodes."""
-        new = error.nodes.intersection(self._nodes) - self._excluded
+        known = {_source(self._nodes[name]) for name in error.nodes if name in self._nodes}
+        new = known - self._excluded
         if error.nodes.difference(self._nodes) or not new:  # within a body
             new |= {n.name for n in self._nodes.values() if _has_body(n)} - self._excluded
         if not new:
@@ -127,41 +121,34 @@ class CompiledGraph:
         more = f" and {len(targets) - _LISTED} more operators" if len(targets) > _LISTED else ""
         return ", ".join(targets[:_LISTED]) + more
 
-    def _present_versions(self) -> list[int]:
-        """How often each weight has been changed."""
-        return [0 if x.is_inference() else x._version for x in self._weights.values()]
-
-    def _follow_changes(self, versions: list[int]) -> None:
-        """Compile again for changed weights; those that change often become inputs."""
-        triples = zip(self._weights, versions, self._versions, strict=True)
-        changed = [name for name, now, before in triples if now != before]
-        self._changes.update(changed)
-        for name in changed:
-            if self._changes[name] >= _MAX_CHANGES:
-                del self._weights[name]
-        self._versions = self._present_versions()
-        self._compile()
-
     def __call__(self, *args: Any) -> list[Any]:
         """The results for the graph's inputs."""
-        versions = self._present_versions()
-        if versions != self._versions:
-            self._follow_changes(versions)
         while True:
+            weights = self._weights.of(args)
             try:
-                return self._run(args)
+                steps: list[_Step] | None = weights.compiled
+                if steps is None:
+                    steps = weights.compiled = self._compiled(weights.constants)
+                return self._run(steps, args)
             except ProgramError as error:  # changes so far are the same in a second run
                 self._exclude(error)
-                self._compile()
+                self._weights.discard_compiled()
 
-    def _run(self, args: Sequence[Any]) -> list[Any]:
+    def _run(self, steps: Iterable[_Step], args: Sequence[Any]) -> list[Any]:
         values = dict(zip(self._names, args, strict=True))
-        for step in self._steps:
+        for step in steps:
             found = step.run(*[values[name] for name in step.inputs])
             values.update(zip(step.outputs, found, strict=True))
             for name in step.dead:
                 values.pop(name, None)
         return [values[each.name] if hasattr(each, "name") else each for each in self._results]
+
+
+def _source(node: fx.Node) -> str:
+    """The name of the operator that a node takes a result of; that of others itself."""
+    while node.target is operator.getitem:
+        node = node.all_input_nodes[0]
+    return node.name
 
 
 def _has_body(node: fx.Node) -> bool:

@@ -183,6 +183,18 @@ def test_training_is_refused() -> None:
         compiled(torch.randn(2, 3))
 
 
+def test_batch_normalization_in_training_mode_is_run_by_pytorch() -> None:
+    """Its statistics change, as in eager mode."""
+    module = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3)).train()
+    other = copy.deepcopy(module)
+    compiled: Any = torch.compile(module, backend=nnefc)
+    x = torch.randn(5, 4)
+    with pytest.warns(NnefWarning, match="batch normalization in training mode"):
+        assert_same(compiled(x), other(x))
+    assert_same(compiled(x), other(x))
+    assert_same(module.state_dict(), other.state_dict())
+
+
 @pytest.mark.parametrize(
     ("chosen", "message"),
     [

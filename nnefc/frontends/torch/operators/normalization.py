@@ -9,7 +9,7 @@ import numpy as np
 
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operators.precision import accumulation_type
-from nnefc.frontends.common.values import Operand
+from nnefc.frontends.common.values import Operand, OperatorError
 from nnefc.frontends.torch.registry import Integers, operator
 
 
@@ -52,6 +52,8 @@ def batch_norm(
     cudnn_enabled: bool = True,
 ) -> Any:
     del cudnn_enabled
+    if training and running_mean is not None:
+        raise _changing_statistics()
     if running_mean is None or running_var is None or training:
         axes = (0, *range(2, input.type.rank))
         return normalized(make, input, axes, weight, bias, eps, channels_at=1)
@@ -59,6 +61,11 @@ def batch_norm(
         make, input, weight, bias, running_mean, running_var, momentum, eps
     )
     return found[0]
+
+
+def _changing_statistics() -> OperatorError:
+    message = "batch normalization in training mode changes its statistics"
+    return OperatorError("torch/training", message, "call module.eval() first")
 
 
 def normalized(
@@ -88,9 +95,30 @@ def normalized(
     return make.cast(y, x.type.dtype)
 
 
+@operator("aten._native_batch_norm_legit_functional.default")
+def functional_batch_norm(
+    make: OpBuilder,
+    input: Operand,
+    weight: Operand | None,
+    bias: Operand | None,
+    running_mean: Operand,
+    running_var: Operand,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> Any:
+    """`native_batch_norm` with new statistics as further results."""
+    if training:
+        raise _changing_statistics()
+    found = batch_norm_inference(
+        make, input, weight, bias, running_mean, running_var, momentum, eps
+    )
+    return *found, running_mean, running_var
+
+
 @operator(
     *("aten._native_batch_norm_legit.no_stats", "aten._native_batch_norm_legit.default"),
-    *("aten.native_batch_norm.default", "aten._native_batch_norm_legit_functional.default"),
+    "aten.native_batch_norm.default",
 )
 def native_batch_norm(
     make: OpBuilder,
@@ -104,12 +132,16 @@ def native_batch_norm(
     eps: float = 1e-5,
 ) -> Any:
     """The normalised input, and statistics that it was normalised with; none if they are given."""
-    y = batch_norm(make, input, weight, bias, running_mean, running_var, training, momentum, eps)
-    if not training:
-        return y, None, None, None, None
-    found = _statistics(make, input, (0, *range(2, input.type.rank)), eps)
-    saved = [make.reshape(each, (each.type.volume,)) for each in found]
-    return y, *saved, None, None
+    if not training and running_mean is not None and running_var is not None:
+        return batch_norm_inference(
+            make, input, weight, bias, running_mean, running_var, momentum, eps
+        )
+    axes = (0, *range(2, input.type.rank))
+    y = normalized(make, input, axes, weight, bias, eps, channels_at=1)
+    saved = [
+        make.reshape(each, (each.type.volume,)) for each in _statistics(make, input, axes, eps)
+    ]
+    return y, *saved
 
 
 @operator("aten.native_layer_norm.default")
