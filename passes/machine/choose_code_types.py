@@ -81,8 +81,7 @@ class _Change:
         """Whether a kernel of `op` multiplies codes of one signedness."""
         if op.name not in _PRODUCTS and not is_code_convolution(op):
             return False
-        zero = op.inputs[_ZERO]
-        return zero in self._known and zero.type.volume == 1
+        return op.inputs[_ZERO].type.volume == 1
 
     def change(self, value: Value) -> None:
         """Make all products that read `value` read it in the other type.
@@ -215,11 +214,13 @@ class _Change:
 
     def _change_product(self, op: Op, codes: Value) -> None:
         """Let a product read the other codes and their zero point."""
-        zero = self._known.items(op.inputs[_ZERO])
-        assert zero is not None, "`is_product` requires it"
-        type_ = TensorType(self._after, op.inputs[_ZERO].type.dims)
-        changed = constant_op(zero.astype(int) + self._shift, type_, op.location)
+        zero = op.inputs[_ZERO]
         op.set_input(0, codes)
+        if (items := self._known.items(zero)) is None:
+            op.set_input(_ZERO, self._converted(zero, self._after, self._shift))
+            return
+        type_ = TensorType(self._after, zero.type.dims)
+        changed = constant_op(items.astype(int) + self._shift, type_, op.location)
         op.set_input(_ZERO, self._graph.insert(changed, op).output)
 
     def _change_residual(self, op: Op) -> None:
