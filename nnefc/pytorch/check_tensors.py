@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from nnefc.pytorch.read_fx import odd_items
 from nnefc.support.errors import NnefError, Place
 
 if TYPE_CHECKING:
@@ -73,6 +74,8 @@ def _fault(x: torch.Tensor, *, within: bool = True) -> str:
         return "complex"
     if x.is_quantized:
         return f"quantized ({x.dtype})"
+    if reason := odd_items(x):
+        return reason
     return "" if x.layout is torch.strided else f"sparse ({x.layout})"
 
 

@@ -35,6 +35,8 @@ KEPT: Final = (
     *("im2col", "col2im", "addmm", "baddbmm", "addcmul", "addcdiv", "lerp.Scalar", "lerp.Tensor"),
 )
 """Overloads of ATen, `.default` where none is named: a pass or a kernel exists for them."""
+_NAMESPACES: Final = ("torchao.", "quantized_decomposed.")
+"""Those of conversions between reals and codes, which stay whole."""
 
 
 def decomposed(program: ExportedProgram) -> ExportedProgram:
@@ -50,7 +52,7 @@ def kept_table() -> Any:
     kept = {overload_name(name) for name in KEPT}
     table: Any = torch.export.default_decompositions()
     for overload in list(table):
-        if str(overload) in kept:
+        if str(overload) in kept or str(overload).startswith(_NAMESPACES):
             del table[overload]
     return table
 

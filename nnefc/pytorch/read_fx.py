@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from nnefc.frontends.torch.complex_pair import has_complex
+from nnefc.frontends.torch.item_types import DTYPES
 from nnefc.frontends.torch.program import (
     Argument,
     Body,
@@ -63,7 +65,7 @@ def read_exported(program: ExportedProgram) -> tuple[Program, dict[str, Array]]:
             raise NnefError.of("torch/unsupported", message, Place(_FILE))
         label = str(spec.target)
         kind = InputKind.STATE if label in changed else InputKind.ARRAY
-        reader.arrays[label] = array_of(tensors[label])
+        reader.arrays[label] = array_of(tensors[label], label)
         inputs.append(reader.input(node, kind, label))
     graph = reader.graph(program.graph)
     outputs = [
@@ -120,10 +122,10 @@ def _range(allowed: Any) -> Range:
     return Range(least or 0, most)
 
 
-def array_of(x: torch.Tensor) -> Array:
+def array_of(x: torch.Tensor, label: str = "") -> Array:
     """The items of a tensor, a view of its memory where it is contiguous.
 
-    Parts of complex items are a last dimension.
+    Parts of complex items are a last dimension.  `label`: for messages.
     """
     import torch
 
@@ -132,11 +134,21 @@ def array_of(x: torch.Tensor) -> Array:
         what = f"on {x.device}" if x.device.type != "cpu" else "sparse or quantized"
         message = f"a tensor of the module is {what}"
         raise NnefError.of("torch/unsupported", message, Place(_FILE))
+    if reason := odd_items(x):
+        what = f"the tensor '{label}'" if label else "a tensor of the module"
+        raise NnefError.of("torch/unsupported", f"{what} is {reason}", Place(_FILE))
     if x.is_complex():
         x = torch.view_as_real(x.resolve_conj())
     if x.dtype is torch.bfloat16:
         return x.contiguous().view(torch.uint16).numpy().view(DType.BFLOAT16.numpy)
     return x.contiguous().numpy()
+
+
+def odd_items(x: torch.Tensor) -> str:
+    """Why nnefc has no item type for a tensor; "" if it has one."""
+    name = type_name(x.dtype)
+    has_type = name in DTYPES or has_complex(name)
+    return "" if has_type else f"of {name}, an item type that nnefc does not have"
 
 
 def type_name(dtype: Any) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operators.axes import normalize_axis
+from nnefc.frontends.common.operators.quantization import to_codes
 from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError
 from nnefc.frontends.torch.item_types import tensor
 from nnefc.frontends.torch.registry import Number, operator
@@ -19,21 +20,43 @@ def _overloads(name: str, *overloads: str) -> list[str]:
     return [f"quantized_decomposed.{name}.{each}" for each in overloads]
 
 
-def _quantized(
+def quantized(
     make: OpBuilder, x: Operand, scale: Operand, zero: Operand, low: int, high: int, dtype: DType
 ) -> Operand:
-    """Codes from `low` to `high`; scale and zero point broadcast with `x`."""
+    """Codes from `low` to `high`; scale and zero point broadcast with `x`.
+
+    PyTorch multiplies by the reciprocal of a scale.  Those that a run computes are in no further
+    computation, so codes are the same.
+    """
     if not dtype.is_integer:
         raise OperatorError("torch/unsupported", f"codes of {dtype} are not supported")
     real, point = make.cast(x, DType.FLOAT32), make.cast(zero, dtype)
     factor, (least, most) = make.cast(scale, DType.FLOAT32), code_limits(dtype)
+    if not _is_known(factor):
+        codes = to_codes(make, make("mul", real, _reciprocal(make, scale)), point)
+    else:
+        ends = _bounds(factor, point, low, high)
+        if ends is not None and (low > least or high < most):
+            return make("quantize", make("clamp", real, *ends), factor, point)
+        codes = make("quantize", real, factor, point)
+    return _within(make, codes, low, high)
+
+
+def _reciprocal(make: OpBuilder, scale: Operand) -> Operand:
+    return make("div", 1.0, make.cast(scale, DType.FLOAT32))
+
+
+def _within(make: OpBuilder, codes: Operand, low: int, high: int) -> Operand:
+    """Codes from `low` to `high`, where their type has others."""
+    least, most = code_limits(codes.type.dtype)
     if low <= least and high >= most:
-        return make("quantize", real, factor, point)
-    ends = _bounds(factor, point, low, high)
-    if ends is not None:
-        return make("quantize", make("clamp", real, *ends), factor, point)
-    codes = make("quantize", real, factor, point)
+        return codes
     return make("min", make("max", codes, max(low, least)), min(high, most))
+
+
+def _is_known(x: Operand) -> bool:
+    """Whether a tensor is a constant or a weight."""
+    return isinstance(x, KnownTensor) or (x.op is not None and x.op.name == "variable")
 
 
 def _bounds(scale: Operand, zero: Operand, low: int, high: int) -> tuple[float, float] | None:
@@ -47,7 +70,7 @@ def _bounds(scale: Operand, zero: Operand, low: int, high: int) -> tuple[float, 
     return (low - point) * factor, (high - point) * factor
 
 
-def _dequantized(
+def dequantized(
     make: OpBuilder, codes: Operand, scale: Operand, zero: Operand, out_dtype: DType | None
 ) -> Operand:
     point = make.cast(zero, codes.type.dtype)
@@ -75,7 +98,7 @@ def quantize_per_tensor(
 ) -> Any:
     factor = _parameter(make, scale, DType.FLOAT32)
     point = _parameter(make, zero_point, dtype)
-    return _quantized(make, input, factor, point, quant_min, quant_max, dtype)
+    return quantized(make, input, factor, point, quant_min, quant_max, dtype)
 
 
 @operator(*_overloads("dequantize_per_tensor", *_PER_TENSOR))
@@ -91,7 +114,7 @@ def dequantize_per_tensor(
 ) -> Any:
     factor = _parameter(make, scale, DType.FLOAT32)
     point = _parameter(make, zero_point, input.type.dtype)
-    return _dequantized(make, input, factor, point, out_dtype)
+    return dequantized(make, input, factor, point, out_dtype)
 
 
 def _along(make: OpBuilder, p: Operand | None, x: Operand, axis: int) -> Operand:
@@ -114,7 +137,7 @@ def quantize_per_channel(
     dtype: DType,
 ) -> Any:
     factors, points = (_along(make, p, input, axis) for p in (scales, zero_points))
-    return _quantized(make, input, factors, points, quant_min, quant_max, dtype)
+    return quantized(make, input, factors, points, quant_min, quant_max, dtype)
 
 
 @operator("quantized_decomposed.dequantize_per_channel.default")
@@ -130,7 +153,7 @@ def dequantize_per_channel(
     out_dtype: DType | None = None,
 ) -> Any:
     factors, points = (_along(make, p, input, axis) for p in (scales, zero_points))
-    return _dequantized(make, input, factors, points, out_dtype)
+    return dequantized(make, input, factors, points, out_dtype)
 
 
 @operator("quantized_decomposed.quantize_per_token.default")
@@ -143,8 +166,12 @@ def quantize_per_token(
     quant_max: int,
     dtype: DType,
 ) -> Any:
-    """Scales and zero points [.., 1] of input [.., n]."""
-    return _quantized(make, input, scales, zero_points, quant_min, quant_max, dtype)
+    """Scales and zero points [.., 1] of input [.., n]; zero points are added before rounding."""
+    zero = make.cast(zero_points, DType.FLOAT32)
+    units = make("mul", make.cast(input, DType.FLOAT32), _reciprocal(make, scales))
+    none = KnownTensor(np.zeros((), dtype.numpy), dtype)
+    codes = to_codes(make, make("add", units, zero), none)
+    return _within(make, codes, quant_min, quant_max)
 
 
 @operator("quantized_decomposed.dequantize_per_token.default")
@@ -158,7 +185,7 @@ def dequantize_per_token(
     dtype: DType,
     output_dtype: DType | None = None,
 ) -> Any:
-    return _dequantized(make, input, scales, zero_points, output_dtype)
+    return dequantized(make, input, scales, zero_points, output_dtype)
 
 
 @operator("quantized_decomposed.dequantize_per_channel_group.default")
@@ -178,18 +205,27 @@ def dequantize_per_channel_group(
     codes = make.reshape(input, (count, group_size))
     zeros = KnownTensor(np.zeros((), np.int64), DType.INT64)
     points = zeros if zero_points is None else make.reshape(zero_points, (count, 1))
-    reals = _dequantized(make, codes, make.reshape(scales, (count, 1)), points, output_dtype)
+    reals = dequantized(make, codes, make.reshape(scales, (count, 1)), points, output_dtype)
     return make.reshape(reals, input.type.dims)
 
 
 # -- parameters that a run computes
 
 
-def _extremes(make: OpBuilder, x: Operand, axes: tuple[int, ...]) -> tuple[Operand, Operand]:
-    """The least and the largest item along axes, or 0, which is always in their range."""
+def extremes(make: OpBuilder, x: Operand, axes: tuple[int, ...]) -> tuple[Operand, Operand]:
+    """The least and the largest item along axes in float32, with 0 in their range."""
     real = make.cast(x, DType.FLOAT32)
     low = make("min", make("min_reduce", real, axes=axes), 0.0)
     return low, make("max", make("max_reduce", real, axes=axes), 0.0)
+
+
+def zero_point(
+    make: OpBuilder, least: Operand, scale: Operand, quant_min: int, quant_max: int
+) -> Operand:
+    """The zero point, in float32, with which `least` has the smallest code."""
+    steps = make("round_even", make("div", least, scale))
+    zero = make("sub", float(quant_min), steps)
+    return make("clamp", zero, float(quant_min), float(quant_max))
 
 
 @operator("quantized_decomposed.choose_qparams.tensor")
@@ -197,12 +233,10 @@ def choose_qparams(
     make: OpBuilder, input: Operand, quant_min: int, quant_max: int, eps: float, dtype: DType
 ) -> Any:
     """The scale and the zero point of the range of a tensor."""
-    low, high = _extremes(make, input, tuple(range(input.type.rank)))
+    low, high = extremes(make, input, tuple(range(input.type.rank)))
     width = make("div", make("sub", high, low), float(quant_max - quant_min))
     scale = make("max", width, eps)
-    steps = make("round_even", make("div", low, scale))
-    zero = make("add", make("neg", steps), float(quant_min))
-    zero = make("min", make("max", zero, float(quant_min)), float(quant_max))
+    zero = zero_point(make, low, scale, quant_min, quant_max)
     return make.reshape(scale, (1,)), make.reshape(zero, (1,))
 
 
@@ -210,7 +244,7 @@ def choose_qparams(
 def choose_qparams_symmetric(
     make: OpBuilder, input: Operand, quant_min: int, quant_max: int, eps: float, dtype: DType
 ) -> Any:
-    low, high = _extremes(make, input, tuple(range(input.type.rank)))
+    low, high = extremes(make, input, tuple(range(input.type.rank)))
     most = make("max", make("neg", low), high)
     scale = make("max", make("div", most, (quant_max - quant_min) / 2), eps)
     zero = KnownTensor(np.array([128 if dtype is DType.UINT8 else 0]), DType.INT64)
@@ -220,7 +254,7 @@ def choose_qparams_symmetric(
 @operator("quantized_decomposed.choose_qparams_per_token.default")
 def choose_qparams_per_token(make: OpBuilder, input: Operand, dtype: DType) -> Any:
     """Scales [.., 1] of int8, and zero points of 0."""
-    low, high = _extremes(make, input, (input.type.rank - 1,))
+    low, high = extremes(make, input, (input.type.rank - 1,))
     most = make("max", make("neg", low), high)
     scales = make("div", make("max", most, 1e-5), 127.0)
     return scales, make("mul", scales, 0.0)
