@@ -6,6 +6,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from nnefc.frontends.torch.registry import find
+
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
@@ -35,8 +37,6 @@ KEPT: Final = (
     *("im2col", "col2im", "addmm", "baddbmm", "addcmul", "addcdiv", "lerp.Scalar", "lerp.Tensor"),
 )
 """Overloads of ATen, `.default` where none is named: a pass or a kernel exists for them."""
-_NAMESPACES: Final = ("torchao.", "quantized_decomposed.")
-"""Those of conversions between reals and codes, which stay whole."""
 
 
 def decomposed(program: ExportedProgram) -> ExportedProgram:
@@ -46,13 +46,14 @@ def decomposed(program: ExportedProgram) -> ExportedProgram:
 
 
 def kept_table() -> Any:
-    """The decompositions of PyTorch into Core ATen, without those of `KEPT`."""
+    """The decompositions into Core ATen, without those of `KEPT` and of known ones of torchao."""
     import torch
 
     kept = {overload_name(name) for name in KEPT}
     table: Any = torch.export.default_decompositions()
     for overload in list(table):
-        if str(overload) in kept or str(overload).startswith(_NAMESPACES):
+        name = str(overload)
+        if name in kept or (name.startswith("torchao.") and find(name) is not None):
             del table[overload]
     return table
 

@@ -166,12 +166,18 @@ def quantize_per_token(
     quant_max: int,
     dtype: DType,
 ) -> Any:
-    """Scales and zero points [.., 1] of input [.., n]; zero points are added before rounding."""
-    zero = make.cast(zero_points, DType.FLOAT32)
-    units = make("mul", make.cast(input, DType.FLOAT32), _reciprocal(make, scales))
+    """Scales and zero points [.., 1] of input [.., n]."""
+    return _shifted(make, input, scales, zero_points, quant_min, quant_max, dtype)
+
+
+def _shifted(
+    make: OpBuilder, x: Operand, scale: Operand, zero: Operand, low: int, high: int, dtype: DType
+) -> Operand:
+    """Codes whose zero points are added before the rounding, which matters for halves."""
+    units = make("mul", make.cast(x, DType.FLOAT32), _reciprocal(make, scale))
     none = KnownTensor(np.zeros((), dtype.numpy), dtype)
-    codes = to_codes(make, make("add", units, zero), none)
-    return _within(make, codes, quant_min, quant_max)
+    codes = to_codes(make, make("add", units, make.cast(zero, DType.FLOAT32)), none)
+    return _within(make, codes, low, high)
 
 
 @operator("quantized_decomposed.dequantize_per_token.default")
@@ -186,6 +192,25 @@ def dequantize_per_token(
     output_dtype: DType | None = None,
 ) -> Any:
     return dequantized(make, input, scales, zero_points, output_dtype)
+
+
+@operator("quantized_decomposed.quantize_per_channel_group.default")
+def quantize_per_channel_group(
+    make: OpBuilder,
+    input: Operand,
+    scales: Operand,
+    zero_points: Operand,
+    quant_min: int,
+    quant_max: int,
+    dtype: DType,
+    group_size: int,
+) -> Any:
+    """Codes of reals [units, depth] with scales [units, depth / group_size]."""
+    count = input.type.volume // group_size
+    groups = make.reshape(input, (count, group_size))
+    factors, points = (make.reshape(p, (count, 1)) for p in (scales, zero_points))
+    codes = _shifted(make, groups, factors, points, quant_min, quant_max, dtype)
+    return make.reshape(codes, input.type.dims)
 
 
 @operator("quantized_decomposed.dequantize_per_channel_group.default")
@@ -258,6 +283,22 @@ def choose_qparams_per_token(make: OpBuilder, input: Operand, dtype: DType) -> A
     most = make("max", make("neg", low), high)
     scales = make("div", make("max", most, 1e-5), 127.0)
     return scales, make("mul", scales, 0.0)
+
+
+@operator(*_overloads("choose_qparams_per_token_asymmetric", "default"))
+@operator(*_overloads("_choose_qparams_per_token_asymmetric_impl", "default"))
+def choose_qparams_per_token_asymmetric(make: OpBuilder, input: Operand, dtype: DType) -> Any:
+    """Scales and zero points [.., 1] of int8.
+
+    The end of the range with the smaller error decides about the zero point.
+    """
+    low, high = extremes(make, input, (input.type.rank - 1,))
+    scale = make("max", make("div", make("sub", high, low), 255.0), 2.0**-23)
+    first, last = make("div", low, scale), make("div", high, scale)
+    errors = make("add", make("add", first, -128.0), make("add", last, 127.0))
+    zeros = make("sub", -128.0, first), make("sub", 127.0, last)
+    zero = make("clamp", make("select", make("gt", errors, 0.0), *zeros), -128.0, 127.0)
+    return scale, make("round_even", zero)
 
 
 @operator("quantized_decomposed.convert_element_type.no_fuse")
