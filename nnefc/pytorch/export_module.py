@@ -172,11 +172,6 @@ def _document(
     from nnefc.frontends.torch.source import TorchSource
     from nnefc.options.import_config import ImportConfig
 
-    states = [each.label for each in program.outputs if each.kind is OutputKind.STATE]
-    if states:
-        message = f"the module changes its buffers {', '.join(states[:4])}: states have no document"
-        hint = "return the new values as results, and pass the old ones as inputs"
-        raise NnefError.of("torch/unsupported", message, hint=hint)
     config = ImportConfig()
     diagnostics = config.diagnostics()
     source = TorchSource(program, arrays, config.limits)

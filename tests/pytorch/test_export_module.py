@@ -87,25 +87,46 @@ def test_symbols_have_the_names_that_are_given(tmp_path: Path) -> None:
 
 
 class Counter(nn.Module):
+    """A mean with a number without dimensions, and flags; old and new values are results."""
+
     def __init__(self) -> None:
         super().__init__()
-        self.register_buffer("count", torch.zeros(3))
+        self.mean: Tensor
+        self.register_buffer("Count", torch.zeros(()))
+        self.register_buffer("mean", torch.arange(6.0).reshape(2, 3))
+        self.register_buffer("seen", torch.zeros(3, dtype=torch.bool))
 
-    def forward(self, x: Tensor) -> Tensor:
-        self.count = self.count + 1
-        return x + self.count
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        self.Count = self.Count + 1
+        old = self.mean.clone()
+        self.mean.mul_(0.5).add_(x.sum(0))
+        self.seen = self.seen | (x[0, 0] > 1)
+        return self.mean * 2, old, self.Count + 3, self.seen.clone()
 
 
-LINEAR, X = nn.Linear(3, 2), torch.randn(4, 3)
+def test_buffers_that_change_are_variables_that_the_document_updates(tmp_path: Path) -> None:
+    """The first values are those of the module, which it keeps."""
+    torch.manual_seed(0)
+    module, x = Counter(), torch.randn(2, 2, 3)
+    module(x)
+    model: Any = nnefc.compile(nnefc.pytorch.export(module, x, tmp_path / "net.nnef.tgz"))
+    for _ in range(3):
+        x = 2 * torch.randn(2, 2, 3)
+        for y, expected in zip(model(x.numpy()), module(x), strict=True):
+            np.testing.assert_allclose(y, expected.numpy(), 1e-6, 1e-6)
+    assert "update(Count, " in text_of(tmp_path / "net.nnef.tgz")
+
+
+LINEAR, X = nn.Linear(3, 2), torch.randn(4, 2, 3)
 
 
 @pytest.mark.parametrize(
     ("module", "options", "message"),
     [
-        (Counter(), {}, "changes its buffers count"),
+        (Counter(), {"to": "tract"}, "states that a call replaces: 'Count', 'mean', 'seen'"),
         (LINEAR, {"version": "0.23.9"}, "version: no option of this exporter"),
         (LINEAR, {"exporter": "other"}, "exporter = 'other'"),
-        (LINEAR, {"dynamic_axes": {"input": {1: "F"}}}, "the module fixes it to 3"),
+        (LINEAR, {"dynamic_axes": {"input": {2: "F"}}}, "the module fixes it to 3"),
         (LINEAR, {"output_names": ["a", "b"]}, "2 names, expected 1"),
     ],
 )

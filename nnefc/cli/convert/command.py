@@ -232,11 +232,12 @@ def _converted(
             return source, onnx_model_of(source, config.shapes, diagnostics)
     from nnefc.emit.convert.tract_model import document_of
     from nnefc.formats.nnpackage.package_files import is_nnpackage
+    from nnefc.ir import Graph
 
+    source = read(model, config, sources=True)
     if to == "nnef" and not (is_tflite(model) or is_nnpackage(model)):
-        source = load(model, config, "NNEF 1.0.2 has no symbols")
-    else:
-        source = read(model, config, sources=True)
+        if isinstance(source, Graph) or not source.first_states:
+            source = load(model, config, "NNEF 1.0.2 has no symbols")
     with naming_file(model), reported(config.diagnostics()) as diagnostics:
         if _is_tflite(source):
             from nnefc.emit.convert.tflite_model import tflite_document

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from nnefc.emit.convert.converted import Converted, ends_of
 from nnefc.emit.convert.extents import Extents, require_values, symbolic_form
 from nnefc.emit.convert.nnef_model import NnefModel, nnef_model, operation_counts, require_inputs
+from nnefc.emit.convert.states import states_as_variables
 from nnefc.emit.convert.tract.document import MULTIPLIED, TractDocument, tract_document
 from nnefc.formats.tensor_writer import Encoding
 from nnefc.frontends.common.graph_source import GraphSource, Shapes
@@ -44,8 +45,21 @@ def document_of(
         graph, extents = model, Extents()
     else:
         require_values(model, shapes)
-        graph, extents = symbolic_form(model, shapes, diagnostics or Diagnostics())
+        graph, extents = _form(model, shapes, diagnostics or Diagnostics())
     return document_for(graph, extents, to)
+
+
+def _form(
+    source: GraphSource, shapes: Shapes, diagnostics: Diagnostics
+) -> tuple[Graph, Extents]:
+    """The graph of a source; its states are variables if all shapes are known."""
+    first = source.first_states
+    if not first or source.unbound(shapes):
+        return symbolic_form(source, shapes, diagnostics)
+    states = {name: array.shape for name, array in first.items()}
+    graph = source.graph(shapes, diagnostics, states=states)
+    states_as_variables(graph, first)
+    return graph, Extents()
 
 
 def document_for(graph: Graph, extents: Extents, to: To = "auto") -> NnefModel:

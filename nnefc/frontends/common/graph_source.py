@@ -100,6 +100,11 @@ class GraphSource(Protocol):
         """The axis along which a state grows, by name, for states of graphs built so far."""
         ...
 
+    @property
+    def first_states(self) -> Mapping[str, np.ndarray[Any, Any]]:
+        """The values before the first call, by name, of the states that begin with one."""
+        ...
+
     def read_weights(self) -> None:
         """Read the weights that graphs will need; raises NnefError."""
         ...

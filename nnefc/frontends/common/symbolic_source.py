@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nnefc.frontends.common.bind_symbols import (
     bind,
@@ -22,6 +22,8 @@ from nnefc.support.wording import wording
 from nnefc.syntax import ast
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from nnefc.support.value_inputs import ValueInput
     from nnefc.symbolic.linear_shapes import LinearShapes
 
@@ -96,6 +98,11 @@ class SymbolicSource:
             if len(shape) == len(known):
                 found[each.name] = shape
         return found
+
+    @property
+    def first_states(self) -> Mapping[str, np.ndarray[Any, Any]]:
+        """Empty: a first call stores the states."""
+        return {}
 
     def declared_outputs(self) -> list[DeclaredOutput]:
         """Empty: the document declares no results."""

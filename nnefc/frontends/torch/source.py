@@ -16,7 +16,7 @@ from nnefc.frontends.common.symbolic_source import SymbolicSource
 from nnefc.frontends.common.values import Array
 from nnefc.frontends.torch.build_graph import build_graph
 from nnefc.frontends.torch.check_operators import check_operators
-from nnefc.frontends.torch.program import Program
+from nnefc.frontends.torch.program import InputKind, Program
 from nnefc.frontends.torch.program_error import raise_errors
 from nnefc.frontends.torch.program_text import read, written
 from nnefc.frontends.torch.signature import signature_of, user_inputs
@@ -72,6 +72,12 @@ class TorchSource(SymbolicSource):
     def growing_axes(self) -> Mapping[str, int]:
         """Empty: states have fixed shapes."""
         return {}
+
+    @property
+    def first_states(self) -> Mapping[str, Array]:
+        """The values of the buffers that the program changes."""
+        changed = [each for each in self.program.inputs if each.kind is InputKind.STATE]
+        return {each.label: self._arrays[each.label] for each in changed}
 
     def read_weights(self) -> None:
         """Nothing: arrays are known."""

@@ -70,10 +70,13 @@ def tract_document(
 
 def require_no_states(graph: Graph) -> None:
     """Raise NnefError `flatten/state` for states and for variables that the graph updates."""
-    names = [*(state.name for state in graph.states), *graph.updated_labels]
+    updated = [graph.variables[key].label for key in graph.updated_labels]
+    names = [*(state.name for state in graph.states), *updated]
     if names:
         listed = ", ".join(f"'{name}'" for name in names)
-        raise NnefError.of("flatten/state", f"states are not written: {listed}")
+        message = f"the dialect of tract has no form for states that a call replaces: {listed}"
+        hint = "make them inputs and results; NNEF 1.0.2 updates variables, with known shapes"
+        raise NnefError.of("flatten/state", message, hint=hint)
 
 
 def _inputs(writer: TractWriter, graph: Graph) -> list[str]:

@@ -14,6 +14,7 @@ from nnefc.ir import DType
 
 _SAME: Final = {
     "add": "or", "max": "or", "mul": "and", "min": "and", "ne": "xor", "sub": "xor",
+    "bitand": "and", "bitor": "or", "bitxor": "xor",
 }  # fmt: skip
 """Binary operations, and the logical operation that computes the same with booleans."""
 UNCHANGED: Final = {"sqr", "sign", "relu", "abs"}
