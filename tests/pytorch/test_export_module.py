@@ -117,6 +117,14 @@ def test_buffers_that_change_are_variables_that_the_document_updates(tmp_path: P
     assert "update(Count, " in text_of(tmp_path / "net.nnef.tgz")
 
 
+def test_tokens_of_64_bits_are_read_on_request(tmp_path: Path) -> None:
+    """NNEF 1.0.2 has integers without a width."""
+    module, tokens = nn.Embedding(10, 4), torch.tensor([[3, 9]])
+    path = nnefc.pytorch.export(module, tokens, tmp_path / "net.nnef.tgz", to="nnef")
+    model: Any = nnefc.compile(path, integer="int64")
+    assert np.array_equal(model(tokens.numpy()), module(tokens).detach().numpy())
+
+
 LINEAR, X = nn.Linear(3, 2), torch.randn(4, 2, 3)
 
 

@@ -235,9 +235,9 @@ def _converted(
     from nnefc.ir import Graph
 
     source = read(model, config, sources=True)
-    if to == "nnef" and not (is_tflite(model) or is_nnpackage(model)):
-        if isinstance(source, Graph) or not source.first_states:
-            source = load(model, config, "NNEF 1.0.2 has no symbols")
+    has_states = not isinstance(source, Graph) and source.first_states
+    if to == "nnef" and not (has_states or is_tflite(model) or is_nnpackage(model)):
+        source = load(model, config, "NNEF 1.0.2 has no symbols")
     with naming_file(model), reported(config.diagnostics()) as diagnostics:
         if _is_tflite(source):
             from nnefc.emit.convert.tflite_model import tflite_document

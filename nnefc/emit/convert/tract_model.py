@@ -49,9 +49,7 @@ def document_of(
     return document_for(graph, extents, to)
 
 
-def _form(
-    source: GraphSource, shapes: Shapes, diagnostics: Diagnostics
-) -> tuple[Graph, Extents]:
+def _form(source: GraphSource, shapes: Shapes, diagnostics: Diagnostics) -> tuple[Graph, Extents]:
     """The graph of a source; its states are variables if all shapes are known."""
     first = source.first_states
     if not first or source.unbound(shapes):

@@ -24,6 +24,8 @@ SCHEMAS = (
     "int pooled_width) -> (Tensor, Tensor)",
     "ps_roi_align(Tensor input, Tensor rois, float spatial_scale, int pooled_height, "
     "int pooled_width, int sampling_ratio) -> (Tensor, Tensor)",
+    "ps_roi_pool(Tensor input, Tensor rois, float spatial_scale, int pooled_height, "
+    "int pooled_width) -> (Tensor, Tensor)",
     "deform_conv2d(Tensor input, Tensor weight, Tensor offset, Tensor mask, Tensor bias, "
     "int stride_h, int stride_w, int pad_h, int pad_w, int dilation_h, int dilation_w, "
     "int groups, int offset_groups, bool use_mask) -> Tensor",
@@ -106,6 +108,27 @@ def roi_pool(input: Any, rois: Any, scale: float, high: int, wide: int) -> Any:
     return found, found.long()
 
 
+def ps_roi_pool(input: Any, rois: Any, scale: float, high: int, wide: int) -> Any:
+    cells = high * wide
+    found = torch.zeros(len(rois), input.shape[1] // cells, high, wide)
+
+    def items(start: float, size: float, cell: int, extent: int) -> slice:
+        ends = start + math.floor(cell * size), start + math.ceil((cell + 1) * size)
+        return slice(*(int(min(max(end, 0), extent - 1)) for end in ends))
+
+    for n, (image, *corners) in enumerate(rois.tolist()):
+        x0, y0, x1, y1 = (math.floor(abs(x * scale) + 0.5) * (-1) ** (x < 0) for x in corners)
+        bins = max(y1 - y0, 1) / high, max(x1 - x0, 1) / wide
+        for cell in range(cells):
+            i, j = divmod(cell, wide)
+            rows = items(y0, bins[0], i, input.shape[2])
+            columns = items(x0, bins[1], j, input.shape[3])
+            own = input[int(image), cell::cells, rows, columns]
+            if own[0].numel():
+                found[n, :, i, j] = own.mean((1, 2))
+    return found, found.long()
+
+
 def deform_conv2d(input: Any, weight: Any, offset: Any, mask: Any, bias: Any, *numbers: int) -> Any:
     (sh, sw, ph, pw, dh, dw, groups, parts), uses_mask = numbers[:8], numbers[8]
     kh, kw = weight.shape[2:]
@@ -138,7 +161,7 @@ def operators() -> Any:
         library = torch.library.Library("torchvision", "DEF")
         for schema in SCHEMAS:
             library.define(schema)
-        for function in (nms, roi_align, ps_roi_align, roi_pool, deform_conv2d):
+        for function in (nms, roi_align, ps_roi_align, roi_pool, ps_roi_pool, deform_conv2d):
             library.impl(function.__name__, function, "CompositeExplicitAutograd")
 
         def kept(dets: Any, scores: Any, iou_threshold: float) -> Any:
@@ -154,7 +177,7 @@ def operators() -> Any:
         def convolved(input: Any, weight: Any, offset: Any, *others: Any) -> Any:
             return input.new_empty((input.shape[0], weight.shape[0], *offset.shape[2:]))
 
-        def own(input: Any, rois: Any, scale: float, high: int, wide: int, ratio: int) -> Any:
+        def own(input: Any, rois: Any, scale: float, high: int, wide: int, *others: Any) -> Any:
             return pooled(input[:, :: high * wide], rois, scale, high, wide)
 
         fakes: dict[str, Any] = {
@@ -163,7 +186,7 @@ def operators() -> Any:
             "roi_pool": pooled,
             "deform_conv2d": convolved,
         }
-        fakes["ps_roi_align"] = own
+        fakes["ps_roi_align"] = fakes["ps_roi_pool"] = own
         for name, fake in fakes.items():
             torch.library.register_fake(f"torchvision::{name}", fake, lib=library)
         yield torch.ops.torchvision
@@ -173,7 +196,7 @@ def operators() -> Any:
 
 def test_boxes_and_regions_of_torchvision(operators: Any) -> None:
     class Detector(nn.Module):
-        def forward(self, image: Any, rois: Any, boxes: Any, scores: Any) -> Any:
+        def forward(self, image: Any, rois: Any, boxes: Any, scores: Any, regions: Any) -> Any:
             kept = operators.nms(boxes, scores, 0.3)
             return (
                 boxes[kept],
@@ -181,13 +204,16 @@ def test_boxes_and_regions_of_torchvision(operators: Any) -> None:
                 operators.roi_align(image, rois, 0.5, 2, 3, 0, False),
                 operators.roi_pool(image, rois, 0.5, 3, 2)[0],
                 operators.ps_roi_align(image, rois, 0.5, 3, 1, 2)[0],
+                operators.ps_roi_pool(image, regions, 0.5, 3, 1)[0],
             )
 
     torch.manual_seed(0)
     corners = torch.rand(20, 2) * 8
     boxes = torch.cat((corners, corners + torch.rand(20, 2) * 6 + 1), 1)
     rois = torch.cat((torch.tensor([[0.0], [1.0], [1.0]]), boxes[:3]), 1)
-    compare(Detector(), (torch.randn(2, 3, 8, 8), rois, boxes, torch.rand(20)))
+    outside = torch.cat((torch.ones(30, 1), torch.rand(30, 4) * 24 - 4), 1)
+    outside[:20, 3:] += 8
+    compare(Detector(), (torch.randn(2, 3, 8, 8), rois, boxes, torch.rand(20), outside))
 
 
 def test_deformable_convolutions_of_torchvision(operators: Any) -> None:

@@ -13,7 +13,7 @@ from nnefc.frontends.common.operators.regions import pooled
 from nnefc.frontends.common.operators.regions.deformable import deformable_convolution
 from nnefc.frontends.common.values import Operand
 from nnefc.frontends.torch.operators.placing import known_indices
-from nnefc.frontends.torch.registry import operator, refuse
+from nnefc.frontends.torch.registry import operator
 from nnefc.ir import DType
 
 
@@ -67,11 +67,33 @@ def ps_roi_align(
     """As `roi_align`, where each cell has channels of its own: channels [outputs, cells]."""
     sizes = (pooled_height, pooled_width)
     every = roi_align(make, input, rois, spatial_scale, *sizes, sampling_ratio, aligned=True)
-    count, channels = every.type.dims[:2]
-    cells = pooled_height * pooled_width
+    return _own_channels(make, every), None
+
+
+def _own_channels(make: OpBuilder, every: Operand) -> Operand:
+    """The cells [n, outputs, rows, columns] of channels [n, (outputs, cells), rows, columns].
+
+    Cell i is that of channel i of an output.
+    """
+    count, channels, *sizes = every.type.dims
+    cells = sizes[0] * sizes[1]
     square = make.reshape(every, (count, channels // cells, cells * cells))
     own = slice_in_dim(make, square, 2, 0, cells * cells, cells + 1)
-    return make.reshape(own, (count, channels // cells, *sizes)), None
+    return make.reshape(own, (count, channels // cells, *sizes))
+
+
+@operator("torchvision.ps_roi_pool.default")
+def ps_roi_pool(
+    make: OpBuilder,
+    input: Operand,
+    rois: Operand,
+    spatial_scale: float,
+    pooled_height: int,
+    pooled_width: int,
+) -> Any:
+    """Means of the items in the cells of regions; each cell has channels of its own."""
+    sizes = (pooled_height, pooled_width)
+    return _own_channels(make, pooled.mean_roi_pool(make, input, rois, sizes, spatial_scale)), None
 
 
 @operator("torchvision.roi_pool.default")
@@ -112,8 +134,3 @@ def deform_conv2d(
     return deformable_convolution(
         make, input, weight, offset, bias, factors, *sliding, groups, offset_groups
     )
-
-
-refuse(
-    "means of cells with channels of their own are not supported", "torchvision.ps_roi_pool.default"
-)

@@ -294,17 +294,67 @@ def max_roi_pool(
     return make("select", make.reshape(has_items, (count, 1, *pooled_shape)), y, 0.0)
 
 
-def _covered(make: OpBuilder, start: Operand, end: Operand, cells: int, extent: int) -> Operand:
-    """Which items [n, cells, extent] lie in the cells of regions, both bounds included."""
+def mean_roi_pool(
+    make: OpBuilder,
+    X: Operand,
+    rois: Operand,
+    pooled_shape: Sequence[int],
+    spatial_scale: float,
+) -> Operand:
+    """Means of the items in the cells of regions (image, x0, y0, x1, y1); 0 for empty cells.
+
+    A cell ends before the item at its end, and before the last item of a row or column, as in
+    torchvision.
+    """
+    _, channels, height, width = of_rank("mean_roi_pool", "X", X, 4)
+    count = _count_of_regions("mean_roi_pool", rois, 5)
+    if len(pooled_shape) != 2 or min(pooled_shape) < 1:
+        raise OperatorError("argument/mean_roi_pool", f"pooled_shape = {list(pooled_shape)}")
+    if count == 0 or channels == 0:
+        return EmptyTensor(TensorType(X.type.dtype, (count, channels, *pooled_shape)))
+    x0, y0, x1, y1 = _corners(make, rois, 1, spatial_scale, 0.0)
+    images = make.reshape(slice_in_dim(make, rois, 1, 0, 1), (count,))
+    weights: list[Operand] = []
+    numbers: list[Operand] = []
+    for (start, end), parts, extent in zip(
+        ((y0, y1), (x0, x1)), pooled_shape, (height, width), strict=True
+    ):
+        covered = _covered(make, start, end, parts, extent, last=extent - 1, more=0.0)
+        weight = make.cast(covered, X.type.dtype)
+        weights.append(weight)
+        number = make("sum_reduce", weight, axes=(2,))
+        shape = (parts, 1) if not numbers else (1, parts)
+        numbers.append(make.reshape(number, (count, 1, *shape)))
+    sums = region_sums(make, X, images, *weights)
+    return make("div", sums, make("max", make("mul", *numbers), 1.0))
+
+
+def _covered(
+    make: OpBuilder,
+    start: Operand,
+    end: Operand,
+    cells: int,
+    extent: int,
+    *,
+    last: int | None = None,
+    more: float = 1.0,
+) -> Operand:
+    """Which items [n, cells, extent] lie in the cells of regions.
+
+    `more`: what the bounds of a region have in addition to their difference, 1 if both are
+    included.  `last`: no item from there on does.
+    """
     count = start.type.dims[0]
-    first, last = _rounded(make, start), _rounded(make, end)
-    size = make("max", make("add", make("sub", last, first), 1.0), 1.0)
+    first, final = _rounded(make, start), _rounded(make, end)
+    size = make("max", make("add", make("sub", final, first), more), 1.0)
     bin_size = make("div", size, float(cells))
     cell = make.cast(make.reshape(make.iota(cells), (1, cells)), start.type.dtype)
     low = make("add", first, make("floor", make("mul", bin_size, cell)))
     high = make("add", first, make("ceil", make("mul", bin_size, make("add", cell, 1.0))))
     item = make.cast(make.reshape(make.iota(extent), (1, 1, extent)), start.type.dtype)
     low, high = (make.reshape(x, (count, cells, 1)) for x in (low, high))
+    if last is not None:
+        high = make("min", high, float(last))
     return make("and", make("ge", item, low), make("lt", item, high))
 
 
