@@ -92,6 +92,7 @@ class Counter(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.mean: Tensor
+        self.Count: Tensor
         self.register_buffer("Count", torch.zeros(()))
         self.register_buffer("mean", torch.arange(6.0).reshape(2, 3))
         self.register_buffer("seen", torch.zeros(3, dtype=torch.bool))
