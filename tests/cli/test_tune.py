@@ -21,7 +21,10 @@ graph wide( x ) -> ( y )
 
 
 @pytest.mark.slow
-def test_the_choices_are_shown_and_stored(cli: Cli, tmp_path: Path) -> None:
+def test_the_choices_are_shown_and_stored(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nnefc.driver.tuning._SLICE", 0.01)
     document = tmp_path / "graph.nnef"
     document.write_text(WIDE)
     arguments = ("tune", document, "--random-weights", 1, "--threads", 1)

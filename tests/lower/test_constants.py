@@ -26,6 +26,7 @@ from nnefc.program.program import Buffer, Program, Ref
 from nnefc.symbolic.integers import Trace
 from nnefc.symbolic.sym_int_base import Untraceable
 from nnefc.symbolic.traced_array import TracedArray
+from tests.helpers.collection import collect_and_freeze
 from tests.helpers.graphs.random_graphs import sample_inputs
 
 Array = np.ndarray[Any, Any]
@@ -225,6 +226,7 @@ def test_different_packings_of_a_filter_are_separate() -> None:
 
 @pytest.mark.slow
 def test_sources_of_weights_are_released() -> None:
+    collect_and_freeze()
     constants = ConstantPool(Program())
     source = np.ones((64, 64), np.float32)
     constants.packed(source.T[:, :32], "panels", (2, 8), DATA.dtype)

@@ -24,6 +24,7 @@ from nnefc.ops.tools.build import build
 from nnefc.ops.tools.reference import evaluate
 from nnefc.runtime.run.compiled_model import CompiledModel
 from tests.helpers.artifacts.saved import compiled
+from tests.helpers.collection import collect_and_freeze
 from tests.helpers.examples import examples
 from tests.helpers.index_errors import index_error
 from tests.helpers.kernels.one_op import Array, normal, run
@@ -231,7 +232,7 @@ def test_every_call_reports_and_the_next_one_works(tmp_path: Path) -> None:
 def test_native_calls_that_fail_leak_nothing(tmp_path: Path) -> None:
     model = embedding(tmp_path)
     assert model._fast is not None
-    gc.collect()
+    collect_and_freeze()
     before = sys.getrefcount(NotImplemented), sys.getrefcount(model.outputs[0].dtype)
     for _ in range(200):
         index_error(model, WRONG)

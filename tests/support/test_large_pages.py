@@ -17,6 +17,7 @@ from nnefc.support import large_pages
 from nnefc.support.alignment import ALIGNMENT
 from nnefc.support.array_memory import owner
 from nnefc.support.errors import NnefError
+from tests.helpers.collection import collect_and_freeze
 
 
 @given(st.lists(st.integers(0, 6 << 20), max_size=8))
@@ -30,6 +31,7 @@ def test_arrays_are_aligned_and_disjoint(sizes: list[int]) -> None:
 
 @pytest.mark.slow
 def test_blocks_live_as_long_as_their_arrays() -> None:
+    collect_and_freeze()
     first = large_pages.large_page_memory(3 << 20, "weights")
     block = weakref.ref(owner(first))
     second = large_pages.large_page_memory(16, "weights")

@@ -211,8 +211,11 @@ def test_winograd_and_depthwise_convolutions_read_float32() -> None:
 
 
 @pytest.mark.slow
-def test_tuned_algorithms_are_those_of_the_precision(store: Path) -> None:
+def test_tuned_algorithms_are_those_of_the_precision(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Direct convolution and Winograd's algorithm are measured, and the choices are used."""
+    monkeypatch.setattr("nnefc.driver.tuning._SLICE", 0.01)
     s = Sketch("tuned")
     s.op("relu", s.conv(s.input(1, 64, 28, 28), 64, 3, 3))
     graph = s.finish()

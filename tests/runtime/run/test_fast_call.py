@@ -17,6 +17,7 @@ from nnefc.ir import DType, Graph, TensorType
 from nnefc.ops.tools.build import build
 from nnefc.runtime.run.compiled_model import CompiledModel
 from nnefc.support.errors import NnefError
+from tests.helpers.collection import collect_and_freeze
 
 Array = np.ndarray[Any, Any]
 
@@ -109,7 +110,7 @@ def test_reference_counts_stay_balanced() -> None:
     model = added((3, 4))
     model(X)
     counted = (X, X.dtype, NotImplemented, np.ndarray)
-    gc.collect()
+    collect_and_freeze()
     before = [sys.getrefcount(x) for x in counted]
     kept = [model(X) for _ in range(1000)]
     del kept
@@ -126,6 +127,7 @@ def test_reference_counts_stay_balanced() -> None:
 def test_deleting_the_fast_call_frees_only_its_own_objects() -> None:
     fast = added((3, 4))._fast  # pyright: ignore[reportPrivateUsage]
     assert fast is not None
+    collect_and_freeze()
     del fast
     gc.collect()
     np.testing.assert_array_equal(added((3, 4))(X), 2 * X)
@@ -249,7 +251,7 @@ def test_several_results_keep_reference_counts(threads: int) -> None:
     model, x, w = products(threads), _row(1), _weights(512, 512)
     model(x, w)
     counted = (x, x.dtype, NotImplemented, np.ndarray, tuple)
-    gc.collect()
+    collect_and_freeze()
     before = [sys.getrefcount(each) for each in counted]
     kept: list[Any] = [model(x, w) for _ in range(1000)]
     assert [sys.getrefcount(y) for y in kept[-1]] == [3, 3]
