@@ -17,7 +17,7 @@ from kernel_packs.networks import Selection, kernels_of
 from kernel_packs.pieces import pieces
 from kernel_packs.usual import usual_kernels
 from nnefc.kernels.codegen.object_code import emit
-from nnefc.kernels.target.isa import BUILD, Isa, host, variants
+from nnefc.kernels.target.isa import BUILD, Isa, host
 from nnefc.runtime.compile import support_code
 from nnefc.runtime.compile.compile_unit import CompileUnit, row_for, shipped_key_of, shipped_row_of
 from nnefc.runtime.machine.resources import usable_cpus
@@ -32,7 +32,7 @@ def compile_pack(row: Isa, selection: Selection, progress: Progress) -> bytes:
     """The pack of a row with the selected kernels and the support code."""
     codes: dict[bytes, bytes] = {}
     processes = usable_cpus() if selection.complete else 1  # importing the compiler takes a second
-    for setting, isa in variants(row).items():
+    for setting, isa in selection.variants(row).items():
         # other kernels of variants differ in code, not in arguments
         find = partial(kernels_of, complete=selection.complete, brief=bool(codes))
         with ProcessPoolExecutor(processes, get_context("spawn"), _use, (setting,)) as pool:

@@ -23,7 +23,7 @@ from nnefc.frontends.common.graph_source import sample_graph
 from nnefc.frontends.read_model import read_model
 from nnefc.ir import Graph
 from nnefc.kernels.family import Kernel
-from nnefc.kernels.target.isa import TABLE, Isa, host
+from nnefc.kernels.target.isa import TABLE, Isa, executable_variants, host, variants
 from nnefc.options.compile_config import Accuracy, CompileConfig
 from nnefc.options.import_config import import_config
 
@@ -35,12 +35,21 @@ class Selection(NamedTuple):
     """Names of `NETWORKS`."""
     complete: bool
     """Whether to add kernels for other shapes and item types: `similar` and `usual_kernels`; and
-    whether to compile for all rows of the ISA table, not only for that of the machine."""
+    whether to compile for all rows of the ISA table and their variants, not only for those of the
+    machine."""
 
     @property
     def rows(self) -> Sequence[Isa]:
         """The rows to compile for."""
         return tuple(TABLE.values()) if self.complete else (TABLE[host().name],)
+
+    def variants(self, row: Isa) -> dict[str, Isa]:
+        """The variants of a row to compile for: all, or the row itself and that of the machine."""
+        every = variants(row)
+        if self.complete:
+            return every
+        here = [name for name in executable_variants() if name in every]
+        return {name: every[name] for name in (row.name, *here[-1:])}
 
 
 class Machine(NamedTuple):
