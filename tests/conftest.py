@@ -19,7 +19,7 @@ from nnefc.support.limits import no_collection
 from tests.helpers.command_line import SMALL, Cli, Result
 from tests.helpers.disks import mounted
 from tests.helpers.examples import register
-from tests.helpers.tiers import is_slow
+from tests.helpers.tiers import is_slow, is_waiting
 
 if TYPE_CHECKING:
     from nnefc.runtime.cache.claim import Claim
@@ -82,7 +82,10 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Long tests come first, so that no worker is left alone with one at the end."""
+    """Long tests come first, so that no worker is left alone with one at the end.
+
+    Those of the first worker come behind tests that wait, whose time the type checker uses.
+    """
     for item in items:
         if is_slow(item.path):
             item.add_marker(pytest.mark.slow)
@@ -91,12 +94,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
     # A worker starts with an equal share of consecutive tests, and later takes from others' ends.
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    waiting = [item for item in items if is_waiting(item.path)]
     longest = [item for item in items if item.get_closest_marker("longest")]
-    others = [item for item in items if not item.get_closest_marker("longest")]
+    others = [
+        item for item in items if not (is_waiting(item.path) or item.get_closest_marker("longest"))
+    ]
     share = -(-len(items) // workers)
     items.clear()
     for worker in range(workers):
-        first = longest[worker::workers]
+        first = (waiting if worker == 0 else []) + longest[worker::workers]
         count = max(share - len(first), 0)
         items += first + others[:count]
         del others[:count]

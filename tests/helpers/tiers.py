@@ -146,10 +146,26 @@ SLOW = (
 )
 """Folders and modules under tests/."""
 
-_PATHS = frozenset(TESTS / name for name in SLOW)
+WAITING = (
+    "robustness/test_killed.py",
+    "runtime/compile",
+    "runtime/run/test_pauses.py",
+    "runtime/run/test_team.py",
+    "runtime/run/test_team_processes.py",
+)
+"""Folders and modules whose tests wait for other processes and for clocks most of the time."""
+
+_SLOW_PATHS = frozenset(TESTS / name for name in SLOW)
+_WAITING_PATHS = frozenset(TESTS / name for name in WAITING)
 
 
 @cache
 def is_slow(path: Path) -> bool:
     """Whether a folder or module belongs to the slow tier as a whole."""
-    return not _PATHS.isdisjoint((path, *path.parents))
+    return not _SLOW_PATHS.isdisjoint((path, *path.parents))
+
+
+@cache
+def is_waiting(path: Path) -> bool:
+    """Whether a folder or module belongs to `WAITING`."""
+    return not _WAITING_PATHS.isdisjoint((path, *path.parents))

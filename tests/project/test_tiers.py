@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from tests.helpers.sources import modules
-from tests.helpers.tiers import SLOW, TESTS, is_slow
+from tests.helpers.tiers import SLOW, TESTS, WAITING, is_slow
 
 
 def test_slow_files_and_folders_exist() -> None:
-    assert [name for name in SLOW if not (TESTS / name).exists()] == []
+    assert [name for name in (*SLOW, *WAITING) if not (TESTS / name).exists()] == []
 
 
 def test_every_folder_with_tests_of_a_package_has_quick_ones() -> None:
