@@ -54,11 +54,27 @@ def _bags(make: OpBuilder, rows: int, offsets: Operand, includes_last: bool) -> 
     return _Bags(count, make.reshape(before, (rows,)))
 
 
-@operator(
-    "aten.embedding_bag.padding_idx",
-    "aten._embedding_bag.default",
-    "aten._embedding_bag_forward_only.default",
-)
+@operator("aten.embedding_bag.padding_idx")
+def embedding_bag_from_end(
+    make: OpBuilder,
+    weight: Operand,
+    indices: Operand,
+    offsets: Operand,
+    scale_grad_by_freq: bool = False,
+    mode: int = 0,
+    sparse: bool = False,
+    per_sample_weights: Operand | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Any:
+    """As `embedding_bag`, where a negative row of padding counts from the end."""
+    if padding_idx is not None and padding_idx < 0:
+        padding_idx += weight.type.dims[0]
+    options = (mode, sparse, per_sample_weights, include_last_offset, padding_idx)
+    return embedding_bag(make, weight, indices, offsets, scale_grad_by_freq, *options)
+
+
+@operator("aten._embedding_bag.default", "aten._embedding_bag_forward_only.default")
 def embedding_bag(
     make: OpBuilder,
     weight: Operand,
@@ -73,6 +89,7 @@ def embedding_bag(
 ) -> Any:
     """Sums (mode 0), means (1) or maxima (2) of rows of `weight` [n, width], of each bag.
 
+    Rows `padding_idx` do not count; a negative one is none.
     The other results, which gradients need, are None.
     """
     count, width = indices.type.volume, weight.type.dims[1]

@@ -12,8 +12,8 @@ from nnefc.frontends.common.operators.axes import slice_in_dim
 from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError
 from nnefc.frontends.torch.complex_pair import COMPONENTS, ComplexPair, from_inner
 from nnefc.frontends.torch.item_types import in_reals, result_type, tensor
-from nnefc.frontends.torch.operators.movement import broadcast, filled
-from nnefc.frontends.torch.operators.special_functions import atan2
+from nnefc.frontends.torch.operators.movement import broadcast, constant_pad, filled
+from nnefc.frontends.torch.operators.special_functions import atan2, choose, hypot
 from nnefc.frontends.torch.registry import (
     Integers,
     Number,
@@ -131,6 +131,18 @@ def full(make: OpBuilder, size: Integers, fill_value: Number, dtype: Number = No
     return ComplexPair(*(filled(make, size, x, kind) for x in (number.real, number.imag)))
 
 
+@complex_operator("aten.constant_pad_nd.default")
+def pad(make: OpBuilder, self: Number, pad: Integers, value: Number = 0) -> Any:
+    number = complex(value)
+    pairs = ((self.real, number.real), (self.imag, number.imag))
+    return ComplexPair(*(constant_pad(make, part, pad, x) for part, x in pairs))
+
+
+@complex_operator("aten.reciprocal.default")
+def reciprocal(make: OpBuilder, self: Number) -> Any:
+    return div(make, 1.0, self)
+
+
 # -- arithmetic
 
 
@@ -146,12 +158,13 @@ def resolve_conj(make: OpBuilder, self: Number) -> Any:
 
 @complex_operator("aten.abs.default")
 def absolute(make: OpBuilder, self: Number) -> Any:
-    return make("sqrt", _squared(make, self))
+    return hypot(make, self.real, self.imag)
 
 
-def _squared(make: OpBuilder, x: ComplexPair) -> Operand:
-    """The squares of absolute values."""
-    return make("add", *(make("mul", part, part) for part in (x.real, x.imag)))
+def _size(make: OpBuilder, x: ComplexPair) -> Operand:
+    """The larger of the absolute values of both parts, and 1 for zeros."""
+    most = make("max", make("abs", x.real), make("abs", x.imag))
+    return choose(make, make("eq", most, 0.0), 1.0, most)
 
 
 @complex_operator("aten.angle.default")
@@ -196,12 +209,19 @@ def product_of_matrices(make: OpBuilder, self: Number, mat2: Number) -> Any:
 
 @complex_operator("aten.div.Tensor", "aten.div.Scalar")
 def div(make: OpBuilder, self: Number, other: Number) -> Any:
+    """A quotient; the divisor is scaled first, so that its square neither over- nor underflows."""
     divisor = _pair(other)
     if divisor is None:
         return ComplexPair(*(_real(make, "div.Tensor", x, other) for x in (self.real, self.imag)))
-    above = _product(make, "mul.Tensor", self, conj(make, divisor))
-    below = _squared(make, divisor)
-    return ComplexPair(*(_real(make, "div.Tensor", x, below) for x in (above.real, above.imag)))
+    size = _size(make, divisor)
+    short = ComplexPair(*(make("div", x, size) for x in (divisor.real, divisor.imag)))
+    square = make("add", *(make("mul", x, x) for x in (short.real, short.imag)))
+    inverse = ComplexPair(*(make("div", x, square) for x in (short.real, make("neg", short.imag))))
+    dividend = _with_imaginary(make, self)
+    scaled = ComplexPair(
+        *(_real(make, "div.Tensor", x, size) for x in (dividend.real, dividend.imag))
+    )
+    return _product(make, "mul.Tensor", scaled, inverse)
 
 
 @complex_operator("aten.pow.Tensor_Scalar")

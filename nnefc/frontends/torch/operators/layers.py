@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operators.attention import attention, causal_mask
 from nnefc.frontends.common.operators.axes import normalize_axis
 from nnefc.frontends.common.operators.einsum import einsum as einstein_sum
 from nnefc.frontends.common.values import Operand, OperatorError, has_no_items
 from nnefc.frontends.torch.item_types import filled_tuple, result_type
+from nnefc.frontends.torch.operators.elementwise import scaled
 from nnefc.frontends.torch.registry import Integers, Number, Tensors, operator
 from nnefc.ir import DType
 
@@ -191,13 +194,47 @@ def addmm(
     batch1: Number = None,
     batch2: Number = None,
 ) -> Any:
-    """beta self + alpha (mat1 mat2)."""
+    """beta self + alpha (mat1 mat2); without `self`, also if that is NaN, for a beta of 0."""
     left, right = (mat1, mat2) if batch1 is None else (batch1, batch2)
-    product = make("matmul", left, right)
-    if alpha != 1:
-        product = make("mul", product, float(alpha))
-    added = self if beta == 1 else make("mul", self, float(beta))
-    return make("add", make.aligned_right(added, product.type.rank), product)
+    return _added(make, self, make("matmul", left, right), beta, alpha)
+
+
+def _added(make: OpBuilder, x: Operand, product: Operand, beta: Number, alpha: Number) -> Operand:
+    """beta x + alpha product."""
+    y = scaled(make, product, alpha)
+    if beta == 0:
+        dims = np.broadcast_shapes(x.type.dims, product.type.dims)
+        return make.repeated(make.aligned_right(y, len(dims)), dims)
+    added = scaled(make, x, beta)
+    return make("add", make.aligned_right(added, product.type.rank), y)
+
+
+@operator("aten.addmv.default")
+def addmv(
+    make: OpBuilder,
+    self: Operand,
+    mat: Operand,
+    vec: Operand,
+    beta: Number = 1,
+    alpha: Number = 1,
+) -> Any:
+    """beta self + alpha (mat vec)."""
+    return _added(make, self, matmul(make, mat, vec), beta, alpha)
+
+
+@operator("aten.addbmm.default")
+def addbmm(
+    make: OpBuilder,
+    self: Operand,
+    batch1: Operand,
+    batch2: Operand,
+    beta: Number = 1,
+    alpha: Number = 1,
+) -> Any:
+    """beta self + alpha times the sum of the products of a batch."""
+    rows, columns = batch1.type.dims[1], batch2.type.dims[2]
+    total = make("sum_reduce", make("matmul", batch1, batch2), axes=(0,))
+    return _added(make, self, make.reshape(total, (rows, columns)), beta, alpha)
 
 
 # -- softmax and attention
@@ -260,8 +297,12 @@ def scaled_dot_product_attention(
     shape = query.type.dims
     if len(shape) in (3, 4):
         return attention(make, query, key, value, mask, factor)
-    if len(shape) == 2 or (mask is not None and mask.type.rank > 2):
-        message = f"attention of rank {len(shape)} with a mask"
+    if len(shape) == 2:
+        q, k, v = (make.reshape(x, (1, *x.type.dims)) for x in (query, key, value))
+        y = attention(make, q, k, v, mask, factor)
+        return make.reshape(y, y.type.dims[1:])
+    if mask is not None and mask.type.rank > 2:
+        message = f"attention of rank {len(shape)} with a mask of rank {mask.type.rank}"
         raise OperatorError("torch/unsupported", message)
     q, k, v = (
         make.reshape(x, (math.prod(x.type.dims[:-3]), *x.type.dims[-3:]))

@@ -291,6 +291,8 @@ def arange(
     dtype: DType | None = None,
 ) -> Any:
     first = 0 if start is None else start
+    if dtype is not None and not dtype.is_float:
+        first, end, step = (int(n) if isinstance(n, float) else n for n in (first, end, step))
     if any(isinstance(each, float) for each in (first, end, step)):
         count = max(0, math.ceil((end - first) / step))
         numbers = make.cast(make.iota(count), DType.FLOAT64)

@@ -199,7 +199,7 @@ def rms_norm(
     rank, dtype = input.type.rank, input.type.dtype
     axes = tuple(range(rank - len(normalized_shape), rank))
     x = make.cast(input, accumulation_type(dtype))
-    small = float(np.finfo(np.float32).eps) if eps is None else eps
+    small = float(np.finfo(x.type.dtype.numpy).eps) if eps is None else eps
     mean = make("sum_reduce", make("mul", x, x), axes=axes, normalize=True)
     y = make("mul", x, make("rsqrt", make("add", mean, small)))
     y = make.cast(y, dtype)

@@ -177,7 +177,10 @@ def _regions(make: OpBuilder, x: Operand, axis: int, count: int) -> list[Operand
     return [slice_in_dim(make, x, axis, *each) for each in bounds]
 
 
-@operator("aten.adaptive_max_pool1d.default", "aten.adaptive_max_pool2d.default")
+@operator(
+    *("aten.adaptive_max_pool1d.default", "aten.adaptive_max_pool2d.default"),
+    "aten.adaptive_max_pool3d.default",
+)
 def adaptive_max_pool(make: OpBuilder, self: Operand, output_size: Integers) -> Any:
     """Maxima of regions; their indices are not supported unless regions have one extent."""
     count, rank = len(output_size), self.type.rank

@@ -65,12 +65,13 @@ def div_mode(
 
 
 def _rounded_quotient(make: OpBuilder, a: Operand, b: Operand, rounding_mode: str) -> Operand:
-    """A quotient of reals: floor((a - a mod b) / b), as Python rounds it down."""
+    """A quotient of reals as Python rounds it down: of a - a mod b, which is a whole number."""
     if rounding_mode == "trunc":
         return truncated(make, make("div", a, b))
-    rest = _floored_remainder(make, a, b)
+    rest = make("remainder", a, b)
     whole = make("round_even", make("div", make("sub", a, rest), b))
-    return make("select", make("eq", b, 0.0), make("div", a, b), whole)
+    less = make.cast(_has_other_sign(make, rest, b), a.type.dtype)
+    return make("select", make("eq", b, 0.0), make("div", a, b), make("sub", whole, less))
 
 
 def _has_other_sign(make: OpBuilder, rest: Operand, divisor: Operand) -> Operand:

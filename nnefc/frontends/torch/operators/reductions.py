@@ -11,7 +11,7 @@ from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operators.axes import distinct_axes
 from nnefc.frontends.common.values import KnownTensor, Operand, has_no_items
 from nnefc.frontends.torch.item_types import in_reals, tensor
-from nnefc.frontends.torch.operators.elementwise import truth
+from nnefc.frontends.torch.operators.elementwise import sub, truth
 from nnefc.frontends.torch.registry import Integers, Number, operator
 from nnefc.ir import DType
 
@@ -79,12 +79,13 @@ def mean(
 
 
 def _of_truth(name: str, operation: str) -> None:
-    """Register whether any or all items differ from 0."""
+    """Register whether any or all items differ from 0; dimensions () reduce nothing."""
 
     def compute(
         make: OpBuilder, self: Operand, dim: Integers | None = None, keepdim: bool = False
     ) -> Any:
-        return reduced(make, operation, truth(make, self), dim, keepdim)
+        x = truth(make, self)
+        return x if dim == () else reduced(make, operation, x, dim, keepdim)
 
     operator(*(f"aten.{name}.{each}" for each in ("default", "dim", "dims")))(compute)
 
@@ -263,6 +264,12 @@ def norm(
     dtype: DType | None = None,
 ) -> Any:
     return vector_norm(make, self, 2.0 if p is None else float(p), dim, keepdim, dtype)
+
+
+@operator("aten.dist.default")
+def dist(make: OpBuilder, self: Operand, other: Operand, p: Number = 2) -> Any:
+    """The norm of a difference."""
+    return vector_norm(make, sub(make, self, other), float(p))
 
 
 @operator("aten._cdist_forward.default")

@@ -11,6 +11,7 @@ from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operators.resampling import Resampling, multiplied_along, resample
 from nnefc.frontends.common.values import Array, Operand, OperatorError
 from nnefc.frontends.torch.registry import Floats, Integers, Number, operator
+from nnefc.ir import DType
 from nnefc.ops.extended.resize import cubic
 
 _KINDS: Final = {
@@ -34,11 +35,9 @@ def _upsampled(
 ) -> Any:
     """x [n, c, ..] with `sizes`, or scaled by `factors`, which then decide the coordinates."""
     mode, coordinates, rounding = _KINDS[kind]
-    extents = x.type.dims[2:]
-    if sizes is None:
-        if factors is None:
-            raise OperatorError("torch/arguments", "sizes or factors are needed")
-        sizes = tuple(int(n * f) for n, f in zip(extents, factors, strict=True))
+    if mode != "nearest" and not x.type.dtype.is_float:
+        return _of_integers(make, kind, x, sizes, factors, align_corners, antialias)
+    sizes = _sizes(x, sizes, factors)
     if antialias:
         return _antialiased(make, x, sizes, factors, mode, corners=align_corners)
     if not coordinates:
@@ -52,6 +51,37 @@ def _upsampled(
         rounding or "round_prefer_floor",
     )
     return resample(make, x, how)
+
+
+def _of_integers(
+    make: OpBuilder,
+    kind: str,
+    x: Operand,
+    sizes: Integers | None,
+    factors: Floats | None,
+    align_corners: bool,
+    antialias: bool,
+) -> Operand:
+    """Interpolated integers; each dimension, the last one first, is rounded to integers."""
+    sizes = _sizes(x, sizes, factors)
+    y: Operand = x
+    for i in reversed(range(len(sizes))):
+        dims = y.type.dims[2:]
+        own = (*dims[:i], sizes[i], *dims[i + 1 :])
+        scales = factors and tuple(f if axis == i else 1.0 for axis, f in enumerate(factors))
+        flags = {"align_corners": align_corners, "antialias": antialias}
+        reals = _upsampled(make, kind, make.cast(y, DType.FLOAT32), own, scales, **flags)
+        y = make.cast(make("floor", make("add", reals, 0.5)), x.type.dtype)
+    return y
+
+
+def _sizes(x: Operand, sizes: Integers | None, factors: Floats | None) -> Integers:
+    """The extents of a result; raises OperatorError without sizes and factors."""
+    if sizes is not None:
+        return sizes
+    if factors is None:
+        raise OperatorError("torch/arguments", "sizes or factors are needed")
+    return tuple(int(n * f) for n, f in zip(x.type.dims[2:], factors, strict=True))
 
 
 def _given(x: Operand, sizes: Integers, *scales: Number) -> Floats | None:

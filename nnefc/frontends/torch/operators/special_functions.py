@@ -180,8 +180,9 @@ def hypot(make: OpBuilder, self: Operand, other: Operand) -> Any:
     most, least = make("max", a, b), make("min", a, b)
     ratio = make("div", least, most)
     length = make("mul", most, make("sqrt", make("add", make("sqr", ratio), 1.0)))
-    plain = make("or", make("eq", most, 0.0), make("eq", most, math.inf))
-    return choose(make, plain, most, length)
+    length = choose(make, make("eq", most, 0.0), most, length)
+    endless = make("or", make("is_inf", a), make("is_inf", b))
+    return choose(make, endless, math.inf, length)
 
 
 def _fuller(name: str, operation: str) -> None:
