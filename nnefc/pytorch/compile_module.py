@@ -59,6 +59,9 @@ class CompiledModule:
         given = [x for x in program.graph_signature.input_specs if x.kind.name == "USER_INPUT"]
         self._labels = [each.arg.name if each.arg.name in tensors else None for each in given]
         """The names of the leaves of the inputs; None for those that are no tensors."""
+        arguments: list[Any] = [each.arg for each in given]
+        self._constants = [(i, x) for i, x in enumerate(arguments) if hasattr(x, "value")]
+        """The leaves of the inputs that the program takes for constants."""
         self._results = Results(read)
         listed = [x for x in program.graph_signature.output_specs if x.kind.name != _STATE]
         names = [each.arg.name for each in given]
@@ -77,14 +80,16 @@ class CompiledModule:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The results of the module for these arguments.
 
-        Raises NnefError `input/argument` if they are nested otherwise than the example, and
-        `input/...` for tensors of other types and shapes than the model takes.
+        Raises NnefError `input/argument` if they are nested otherwise than the example, or have
+        other numbers, flags and texts, and `input/...` for tensors of other types and shapes than
+        the model takes.
         """
         from torch.utils import _pytree as pytree
 
         flat, spec = pytree.tree_flatten((args, kwargs))
         if spec != self._in_spec:
             flat = self._arranged(args, kwargs)
+        self._check_constants(flat)
         pairs = zip(self._labels, flat, strict=True)
         given = {name: argument_of(each) for name, each in pairs if name is not None}
         results = self._results.of(self.model(**given))
@@ -92,6 +97,18 @@ class CompiledModule:
             flat[leaf].copy_(results[i])
         returned = [results[i] if leaf < 0 else flat[leaf] for i, leaf in self._returned]
         return pytree.tree_unflatten(returned, self._out_spec)
+
+    def _check_constants(self, flat: Sequence[Any]) -> None:
+        """Raise NnefError for numbers, flags and texts that are not those of the example."""
+        for i, known in self._constants:
+            given = flat[i]
+            if type(given) is not type(known.value) or given != known.value:
+                example = f"but '{known.name}' was {known.value!r} in the example"
+                kind = type(given).__name__
+                what = f"of type {kind}" if hasattr(given, "shape") else repr(given)
+                message = f"an argument is {what}, {example}; the module is compiled for that"
+                hint = "give tensors what changes, or compile the module again"
+                raise NnefError.of("input/argument", message, hint=hint)
 
     def _arranged(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """The leaves of arguments of which others are positional than in the example."""

@@ -49,6 +49,24 @@ def test_arguments_that_a_module_changes_are_changed() -> None:
         assert found[1] is given[1]["sum"]
 
 
+class Optional(nn.Module):
+    """A module with arguments that are no tensors."""
+
+    def forward(self, x: Any, power: int, mask: Any = None, negates: bool = False) -> Any:
+        y = x**power if mask is None else x**power * mask
+        return -y if negates else y
+
+
+def test_arguments_that_are_no_tensors_are_those_of_the_example() -> None:
+    x = torch.ones(3)
+    model = nnefc.pytorch.compile(Optional().eval(), (x, 3, None), {"negates": True})
+    torch.testing.assert_close(model(x, 3, None, negates=True), -x)
+    others: list[tuple[Any, ...]] = [(2, None, True), (3, x, True), (3, None, False), (3, None, 1)]
+    for power, mask, negates in others:
+        with pytest.raises(NnefError, match="in the example"):
+            model(x, power, mask, negates=negates)
+
+
 @pytest.mark.parametrize(
     ("module", "x", "message"),
     [
