@@ -1,4 +1,4 @@
-"""Activation functions."""
+"""Activation functions, of one operand or with weights."""
 
 from __future__ import annotations
 
