@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import os
-import traceback
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from nnefc.frontends.torch.program import Program
@@ -16,10 +13,9 @@ from nnefc.options.import_config import ImportConfig
 from nnefc.pytorch.arguments import check_module
 from nnefc.pytorch.cache_trees import register_caches
 from nnefc.pytorch.check_tensors import check_tensors
-from nnefc.pytorch.decompositions import decomposed
-from nnefc.pytorch.read_fx import read_exported
+from nnefc.pytorch.export_program import export_program
 from nnefc.pytorch.results import Results, argument_of
-from nnefc.support.errors import NnefError, Place, warn_python
+from nnefc.support.errors import NnefError, warn_python
 
 if TYPE_CHECKING:
     import numpy as np
@@ -162,57 +158,16 @@ def compile(
     config = CompileConfig.of(threads, precision=precision)
     register_caches()
     check_tensors(module, args, kwargs or {})
-    functional = exported_program(module, args, kwargs or {}, dynamic_shapes)
-    read, arrays = read_exported(functional)
-    names = list(inspect.signature(module.forward).parameters)
-    return CompiledModule(functional, read, compile_program(read, arrays, config), names)
-
-
-def exported_program(
-    module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], shapes: Any
-) -> ExportedProgram:
-    """The functional program of a module; raises NnefError `torch/export`."""
-    import torch
-
-    if isinstance(args, torch.Tensor):
-        args = (args,)
-    own, named = _unshared((tuple(args), dict(kwargs)))
+    found = export_program(module, args, kwargs or {}, dynamic_shapes)
     try:
-        with torch.no_grad():
-            exported = torch.export.export(module, own, named, dynamic_shapes=shapes, strict=False)
-            return decomposed(exported)
-    except Exception as error:  # PyTorch raises errors of many classes
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        message = f"torch.export fails: {type(error).__name__}: {lines[0] if lines else ''}"
-        hint = 'torch.compile(module, backend="nnefc") leaves such parts to PyTorch'
-        raise NnefError.of("torch/export", message, _place(error), hint) from error
-
-
-def _unshared(arguments: Any) -> Any:
-    """Arguments whose tensors have memory of their own: PyTorch takes equal ones for the same."""
-    import torch
-    from torch.utils import _pytree as pytree
-
-    seen: set[int] = set()
-
-    def own(x: torch.Tensor) -> torch.Tensor:
-        memory = x.untyped_storage().data_ptr() if x.layout is torch.strided else 0
-        if memory not in seen:
-            seen.add(memory)
-            return x
-        return x.clone()
-
-    return pytree.tree_map_only(torch.Tensor, own, arguments)
-
-
-def _place(error: Exception) -> Place | None:
-    """The innermost line of an error's stack that is neither PyTorch's nor of this package."""
-    import torch
-
-    own = [f"{path}{os.sep}" for path in (Path(torch.__file__).parent, Path(__file__).parents[1])]
-    frames = traceback.extract_tb(error.__traceback__)
-    outside = [each for each in frames if not each.filename.startswith((*own, "<"))]
-    return Place(outside[-1].filename, outside[-1].lineno or 0, 1) if outside else None
+        model = compile_program(found.program, found.arrays, config)
+    except NnefError:
+        if found.is_decomposed:
+            raise
+        found = found.decomposed()  # its operators have other arguments
+        model = compile_program(found.program, found.arrays, config)
+    names = list(inspect.signature(module.forward).parameters)
+    return CompiledModule(found.exported, found.program, model, names)
 
 
 def compile_program(

@@ -21,9 +21,8 @@ from nnefc.pytorch.arguments import (
     check_module,
     check_tensor_names,
 )
-from nnefc.pytorch.compile_module import exported_program
+from nnefc.pytorch.export_program import export_program
 from nnefc.pytorch.preserve_module import preserve_module
-from nnefc.pytorch.read_fx import read_exported
 from nnefc.pytorch.rename_symbols import named_symbols
 from nnefc.support.errors import NnefError, warn_python
 
@@ -103,8 +102,8 @@ def _program(
     """The program of a module in evaluation mode, and its arrays; raises NnefError."""
     with preserve_module(module):
         module.eval()
-        functional = exported_program(module, arguments, kwargs, shapes)
-    return read_exported(functional)
+        found = export_program(module, arguments, kwargs, shapes).decomposed()
+    return found.program, found.arrays
 
 
 def _shapes_of(

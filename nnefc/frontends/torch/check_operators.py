@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
-from nnefc.frontends.torch.program import Node, Program
+from nnefc.frontends.torch.program import Graph, Node, Program
 from nnefc.frontends.torch.registry import find, is_in_place, operators, refusal
 from nnefc.frontends.torch.used_nodes import names_in
 from nnefc.ops.tools.suggest import suggestion
 from nnefc.support.errors import Diagnostics, Place
 
-_VIEWS: Final = frozenset(
+VIEWS: Final = frozenset(
     f"aten.{name}"
     for name in (
         *("view.default", "_unsafe_view.default", "reshape.default", "flatten.using_ints"),
@@ -19,14 +18,15 @@ _VIEWS: Final = frozenset(
         *("slice.Tensor", "select.int", "narrow.default", "diagonal.default", "unfold.default"),
         *("split.Tensor", "split_with_sizes.default", "chunk.default", "unbind.int"),
         *("squeeze.dims", "squeeze.dim", "squeeze.default", "unsqueeze.default"),
-        *("contiguous.default", "to.dtype", "to.device", "to.dtype_layout", "type_as.default"),
-        *("reshape_as.default", "expand_as.default", "movedim.int", "movedim.intlist"),
-        *("swapaxes.default", "swapdims.default", "unflatten.int", "ravel.default", "mT.default"),
-        *("dropout.default", "feature_dropout.default", "alpha_dropout.default", "mH.default"),
-        *("split.sizes", "tensor_split.sections", "tensor_split.indices", "unsafe_chunk.default"),
-        *("hsplit.int", "vsplit.int", "dsplit.int", "broadcast_to.default", "view.dtype"),
-        *("atleast_1d.default", "atleast_2d.default", "atleast_3d.default", "real.default"),
-        *("as_strided.default", "alias.default", "detach.default", "view_as.default"),
+        *("contiguous.default", "to.dtype", "to.device", "to.dtype_layout", "to.other"),
+        *("reshape_as.default", "expand_as.default", "view_as.default", "unflatten.int"),
+        *("as_strided.default", "alias.default", "detach.default", "lift_fresh.default"),
+        *("real.default", "imag.default", "view_as_real.default", "view_as_complex.default"),
+        *("_conj.default", "conj.default", "resolve_conj.default", "resolve_neg.default"),
+        # whose schemas do not say it
+        *("dropout.default", "feature_dropout.default", "alpha_dropout.default"),
+        *("type_as.default", "conj_physical.default", "einsum.default", "channel_shuffle.default"),
+        *("meshgrid.default", "meshgrid.indexing"),
     )
 )
 """Operators whose results may share the memory of an argument."""
@@ -37,12 +37,14 @@ def _uses(node: Node) -> set[str]:
     return {name for each in node.arguments.values() for name in names_in(each)}
 
 
-def shared_changes(nodes: Sequence[Node]) -> list[Node]:
+def shared_changes(graph: Graph) -> list[Node]:
     """The nodes that change a tensor in place which is seen elsewhere, by its name or a view.
 
     The program uses the results of the others in place of these tensors.
     """
+    nodes = graph.nodes
     by_name = {each.name: each for each in nodes}
+    returned = set(names_in(graph.outputs))
     found: list[Node] = []
     for i, node in enumerate(nodes):
         if not is_in_place(node.target) or _changes_nothing(node):
@@ -53,7 +55,7 @@ def shared_changes(nodes: Sequence[Node]) -> list[Node]:
         for each in nodes[:i]:
             if _is_view(each) and _uses(each) & shared:
                 shared.add(each.name)
-        seen = any(_uses(each) & shared for each in nodes[i + 1 :])
+        seen = returned & shared or any(_uses(each) & shared for each in nodes[i + 1 :])
         if source is None or _is_view(source) or seen:
             found.append(node)
     return found
@@ -66,7 +68,7 @@ def _changes_nothing(node: Node) -> bool:
 
 
 def _is_view(node: Node) -> bool:
-    return node.target in _VIEWS or node.target == "operator.getitem"
+    return node.target in VIEWS or node.target == "operator.getitem"
 
 
 def unknown_operators(program: Program) -> dict[str, list[Node]]:
@@ -76,7 +78,7 @@ def unknown_operators(program: Program) -> dict[str, list[Node]]:
         if find(node.target) is None:
             found.setdefault(node.target, []).append(node)
     for graph in (program.graph, *program.bodies.values()):
-        for node in shared_changes(graph.nodes):
+        for node in shared_changes(graph):
             if find(node.target) is not None:
                 found.setdefault(node.target, []).append(node)
     return found

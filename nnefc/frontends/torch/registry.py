@@ -39,7 +39,10 @@ Number = Any
 """The annotation of a tensor or a Python number, which is not converted."""
 
 IGNORED: Final = frozenset(
-    ("layout", "device", "pin_memory", "non_blocking", "memory_format", "generator", "implicit")
+    (
+        *("layout", "device", "pin_memory", "non_blocking", "memory_format", "generator"),
+        *("implicit", "copy"),
+    )
 )
 """Arguments that do not change results on a CPU."""
 

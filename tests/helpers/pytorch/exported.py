@@ -17,8 +17,7 @@ from nnefc.frontends.torch.signature import user_inputs
 from nnefc.frontends.torch.source import TorchSource
 from nnefc.ir import Graph
 from nnefc.ops.tools.reference import evaluate
-from nnefc.pytorch.compile_module import exported_program
-from nnefc.pytorch.read_fx import read_exported
+from nnefc.pytorch.export_program import export_program
 from nnefc.support.limits import Limits
 
 
@@ -26,10 +25,10 @@ def graph_of(module: torch.nn.Module, given: Sequence[Any], shapes: Any = None) 
     """The graph of an exported module for the example arguments."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(logging.getLogger("torch.__trace"), "handlers", [])  # of traced tensors
-        program, arrays = read_exported(exported_program(module.eval(), given, {}, shapes))
-    source = TorchSource(program, arrays, Limits())
+        found = export_program(module.eval(), given, {}, shapes)
+    source = TorchSource(found.program, found.arrays, Limits())
     tensors = [x for x in given if isinstance(x, torch.Tensor)]
-    names = [each.label for each in user_inputs(program)]
+    names = [each.label for each in user_inputs(found.program)]
     return source.graph({n: tuple(x.shape) for n, x in zip(names, tensors, strict=True)})
 
 

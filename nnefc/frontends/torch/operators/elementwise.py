@@ -264,7 +264,7 @@ def to_copy(make: OpBuilder, self: Operand, dtype: DType | None = None) -> Any:
 
 @operator(
     *("aten.clone.default", "aten.alias.default", "aten.detach.default", "aten.lift_fresh.default"),
-    *("aten.contiguous.default", "aten.lift_fresh_copy.default", "aten.view_as.default"),
+    *("aten.contiguous.default", "aten.lift_fresh_copy.default"),
 )
 def same(make: OpBuilder, self: Operand) -> Any:
     return self

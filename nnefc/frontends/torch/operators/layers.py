@@ -291,7 +291,7 @@ def grouped_mm(
 # -- softmax and attention
 
 
-@operator("aten.softmax.int", "aten._softmax.default", "aten._safe_softmax.default")
+@operator("aten.softmax.int", "aten._softmax.default")
 def softmax(
     make: OpBuilder,
     self: Operand,

@@ -97,7 +97,7 @@ def expand(make: OpBuilder, self: Operand, size: Integers) -> Any:
     return make.repeated(x, shape)
 
 
-@operator("aten.repeat.default", "aten.tile.default")
+@operator("aten.repeat.default")
 def repeat(make: OpBuilder, self: Operand, repeats: Integers) -> Any:
     rank = max(len(repeats), self.type.rank)
     counts = (1,) * (rank - len(repeats)) + tuple(repeats)

@@ -1,0 +1,109 @@
+"""Export a module by `torch.export`, as a program of operators that nnefc has."""
+
+from __future__ import annotations
+
+import os
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from nnefc.frontends.torch.check_operators import unknown_operators
+from nnefc.frontends.torch.program import Program
+from nnefc.pytorch.decompositions import decomposed
+from nnefc.pytorch.read_fx import Array, read_exported
+from nnefc.support.errors import NnefError, Place
+
+if TYPE_CHECKING:
+    import torch
+    from torch.export import ExportedProgram
+
+
+class ExportedModule(NamedTuple):
+    """A functional program of PyTorch, and its data."""
+
+    exported: ExportedProgram
+    """With the nesting of inputs and results."""
+    program: Program
+    arrays: Mapping[str, Array]
+    is_decomposed: bool
+
+    def decomposed(self) -> ExportedModule:
+        """The same in Core ATen and composite operators that nnefc has; raises NnefError."""
+        return self if self.is_decomposed else _decomposed(self.exported)
+
+
+def export_program(
+    module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], shapes: Any
+) -> ExportedModule:
+    """The functional program of a module; raises NnefError `torch/export`.
+
+    It is decomposed, which takes PyTorch longer than the export, if nnefc lacks operators of it, or
+    if it changes tensors in place that are seen elsewhere.  So are programs with symbolic extents:
+    calls alone would tell whether nnefc has their operators for all arguments.
+    """
+    import torch
+
+    if isinstance(args, torch.Tensor):
+        args = (args,)
+    own, named = _unshared((tuple(args), dict(kwargs)))
+
+    def export() -> Any:
+        return torch.export.export(module, own, named, dynamic_shapes=shapes, strict=False)
+
+    exported: Any = _by_pytorch(export)
+    if exported.range_constraints:
+        return _decomposed(exported)
+    try:
+        program, arrays = read_exported(exported)
+    except NnefError:
+        return _decomposed(exported)
+    if unknown_operators(program):
+        return _decomposed(exported)
+    return ExportedModule(exported, program, arrays, is_decomposed=False)
+
+
+def _decomposed(exported: ExportedProgram) -> ExportedModule:
+    functional = _by_pytorch(lambda: decomposed(exported))
+    return ExportedModule(functional, *read_exported(functional), is_decomposed=True)
+
+
+def _by_pytorch(function: Callable[[], Any]) -> Any:
+    """The result of a function of PyTorch; its errors become NnefError `torch/export`."""
+    import torch
+
+    try:
+        with torch.no_grad():
+            return function()
+    except Exception as error:  # PyTorch raises errors of many classes
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        message = f"torch.export fails: {type(error).__name__}: {lines[0] if lines else ''}"
+        hint = 'torch.compile(module, backend="nnefc") leaves such parts to PyTorch'
+        raise NnefError.of("torch/export", message, _place(error), hint) from error
+
+
+def _unshared(arguments: Any) -> Any:
+    """Arguments whose tensors have memory of their own: PyTorch takes equal ones for the same."""
+    import torch
+    from torch.utils import _pytree as pytree
+
+    seen: set[int] = set()
+
+    def own(x: torch.Tensor) -> torch.Tensor:
+        memory = x.untyped_storage().data_ptr() if x.layout is torch.strided else 0
+        if memory not in seen:
+            seen.add(memory)
+            return x
+        return x.clone()
+
+    return pytree.tree_map_only(torch.Tensor, own, arguments)
+
+
+def _place(error: Exception) -> Place | None:
+    """The innermost line of an error's stack that is neither PyTorch's nor of this package."""
+    import torch
+
+    own = [f"{path}{os.sep}" for path in (Path(torch.__file__).parent, Path(__file__).parents[1])]
+    frames = traceback.extract_tb(error.__traceback__)
+    outside = [each for each in frames if not each.filename.startswith((*own, "<"))]
+    return Place(outside[-1].filename, outside[-1].lineno or 0, 1) if outside else None
