@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from nnefc.ir import DType, Graph, Value
 from nnefc.ir.stages import Stage, single_stage
+from nnefc.lower.background_packing import BackgroundPacking
 from nnefc.lower.batch_stages import Stages
 from nnefc.lower.channel_padding import zero_padded_values
 from nnefc.lower.constants import ConstantPool
@@ -111,22 +112,23 @@ def lower(
     stage_buffers = Stages(program)
     # memory that the graph would need without stages may be spent on scratch buffers
     live_bytes = max(stage.turns * largest_live_bytes(stage.graph) for stage in stages)
-    context = ProgramContext(
-        program,
-        ConstantPool(program, keep_sources=keep_sources),
-        zero_padded_values(stages),
-        threads,
-        cache_bytes,
-        live_bytes,
-        dynamic_shapes,
-        check_indices,
-        strict,
-        halves,
-        release,
-    )
-    for stage in stages:
-        with stage_buffers.lowering(stage) as (inputs, outputs):
-            lower_graph(Lowering(stage.graph, context), inputs, outputs)
+    with BackgroundPacking() as packing:
+        context = ProgramContext(
+            program,
+            ConstantPool(program, keep_sources=keep_sources, packing=packing),
+            zero_padded_values(stages),
+            threads,
+            cache_bytes,
+            live_bytes,
+            dynamic_shapes,
+            check_indices,
+            strict,
+            halves,
+            release,
+        )
+        for stage in stages:
+            with stage_buffers.lowering(stage) as (inputs, outputs):
+                lower_graph(Lowering(stage.graph, context), inputs, outputs)
     return program
 
 

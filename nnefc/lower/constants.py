@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from nnefc.kernels.packing import Parameters, Release
+    from nnefc.lower.background_packing import BackgroundPacking
 
     Array = np.ndarray[Any, Any]
 
@@ -29,10 +30,17 @@ A view would keep its whole page in memory, perhaps a large page full of unused 
 class ConstantPool:
     """Adds arrays to the constants of a program, without duplicates."""
 
-    def __init__(self, program: Program, *, keep_sources: bool = False) -> None:
+    def __init__(
+        self,
+        program: Program,
+        *,
+        keep_sources: bool = False,
+        packing: BackgroundPacking | None = None,
+    ) -> None:
         """`keep_sources`: the program has `PackedWeight` constants instead of packed arrays, and
-        arrays at any address.
+        arrays at any address.  `packing`: packs weights meanwhile.
         """
+        self._packing = packing
         self._keep_sources = keep_sources
         self._constants = program.constants
         self._added: dict[Key, Ref] = {}
@@ -111,7 +119,12 @@ class ConstantPool:
             converted = None if source.dtype == dtype else dtype
             derived = PackedWeight(source, packing, parameters, converted)
             ref = Ref(Buffer("constant", derived.nbytes, len(self._constants)))
-            self._constants.append(derived if self._keep_sources else derived.array(release))
+            if self._keep_sources:
+                self._constants.append(derived)
+            elif self._packing is None:
+                self._constants.append(derived.array(release))
+            else:
+                self._constants.append(self._packing.array(derived, release))
             self._record(key, [source], ref)
         return ref
 

@@ -32,6 +32,14 @@ class PackedWeight(NamedTuple):
 
     def array(self, release: Release | None = None) -> Array:
         """The packed items, in newly allocated memory."""
-        packed = large_page_memory(self.nbytes, "weights").view(self.dtype or self.source.dtype)
-        pack(self.packing, self.source, self.parameters, packed, release)
+        packed = self.allocated()
+        self.fill(packed, release)
         return packed
+
+    def allocated(self) -> Array:
+        """Memory for the packed items."""
+        return large_page_memory(self.nbytes, "weights").view(self.dtype or self.source.dtype)
+
+    def fill(self, packed: Array, release: Release | None = None) -> None:
+        """Write the packed items."""
+        pack(self.packing, self.source, self.parameters, packed, release)

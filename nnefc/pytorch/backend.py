@@ -15,6 +15,7 @@ from nnefc.options.compile_config import CompileConfig
 from nnefc.pytorch.compiled_graph import CompiledGraph
 from nnefc.pytorch.decompositions import keeping_composite_operators
 from nnefc.support.errors import NnefError
+from nnefc.support.limits import no_collection
 
 if TYPE_CHECKING:
     from torch import fx
@@ -26,6 +27,7 @@ OPTIONS: Final = ("threads", "precision")
 MODES: Final = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
 
+@no_collection()
 def nnefc(
     module: fx.GraphModule,
     inputs: Sequence[Any],

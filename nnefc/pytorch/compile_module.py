@@ -16,6 +16,7 @@ from nnefc.pytorch.check_tensors import check_tensors
 from nnefc.pytorch.export_program import export_program
 from nnefc.pytorch.results import Results, argument_of
 from nnefc.support.errors import NnefError, warn_python
+from nnefc.support.limits import no_collection
 
 if TYPE_CHECKING:
     import numpy as np
@@ -131,6 +132,7 @@ class CompiledModule:
         return f"CompiledModule({self.model!r})"
 
 
+@no_collection()
 def compile(
     module: torch.nn.Module,
     args: Sequence[Any] = (),

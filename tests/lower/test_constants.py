@@ -17,6 +17,7 @@ from nnefc.driver.lower_graph import lower_graph
 from nnefc.formats.files import map_whole
 from nnefc.frontends.nnef import import_text
 from nnefc.ir import Graph
+from nnefc.lower.background_packing import BackgroundPacking
 from nnefc.lower.constants import MAX_COPIED_BYTES, ConstantPool
 from nnefc.ops.tools.reference import evaluate
 from nnefc.options.compile_config import CompileConfig
@@ -55,6 +56,30 @@ def stored_array(program: Program, ref: Ref) -> Array:
     stored = program.constants[ref.buffer.index]
     assert not isinstance(stored, TracedArray)
     return stored.array() if isinstance(stored, PackedWeight) else stored
+
+
+def test_weights_packed_in_another_thread_are_complete_at_the_end() -> None:
+    """A failure of the thread is raised there."""
+    sources = [np.random.default_rng(i).random((300, 512), np.float32) for i in range(9)]
+    weights = [PackedWeight(source.T, "panels", (8, 16)) for source in sources]
+    with BackgroundPacking() as packing:
+        packed = [packing.array(each, None) for each in weights]
+    for source, found in zip(sources, packed, strict=True):
+        np.testing.assert_array_equal(found, _panels(source, 8, 16))
+
+    def fail() -> None:
+        raise MemoryError
+
+    with pytest.raises(MemoryError), BackgroundPacking() as packing:
+        packing.array(weights[0], fail)
+
+
+def _panels(rows: Array, panels: int, unit: int) -> Array:
+    """The panels of the columns of `rows.T`, wider ones first: each is [depth, its columns]."""
+    units = -(-len(rows) // unit)
+    padded = np.pad(rows, ((0, units * unit - len(rows)), (0, 0)))
+    parts = np.array_split(padded.reshape(units, unit, -1), panels)
+    return np.concatenate([each.reshape(-1, rows.shape[1]).T.reshape(-1) for each in parts])
 
 
 @given(st.lists(views(), min_size=1, max_size=6))

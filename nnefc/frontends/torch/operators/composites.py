@@ -119,7 +119,7 @@ def diff(
     for _ in range(min(n, x.type.dims[axis])):
         extent = x.type.dims[axis]
         later = slice_in_dim(make, x, axis, 1, extent)
-        x = make(name, later, slice_in_dim(make, x, axis, 0, extent - 1))
+        x = binary(make, name, later, slice_in_dim(make, x, axis, 0, extent - 1))
     return x
 
 
