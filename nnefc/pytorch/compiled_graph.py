@@ -21,6 +21,7 @@ from nnefc.pytorch.pieces import (
 from nnefc.pytorch.read_fx import place_of, target_name
 from nnefc.pytorch.weight_sets import WeightSets
 from nnefc.support.errors import NnefError, warn_python
+from nnefc.support.limits import no_collection
 
 if TYPE_CHECKING:
     import torch
@@ -63,6 +64,7 @@ class CompiledGraph:
         self._updates = updates_in_place(graph)
         self._warn(self._excluded, "which nnefc cannot compile")
 
+    @no_collection()
     def _compiled(self, constants: Mapping[int, torch.Tensor]) -> list[_Step]:
         """The pieces for some weights; raises ProgramError for nodes that PyTorch must run."""
         weights = {self._names[i]: x for i, x in constants.items()}

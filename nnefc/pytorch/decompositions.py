@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
@@ -63,15 +64,23 @@ def keeping_composite_operators() -> Generator[Any]:
     """The table for tracing within the block, where operators of `KEPT` stay whole.
 
     PyTorch's tracer decomposes operators that are composed of others whatever the table says;
-    `torch.export` changes these operators meanwhile, by the same function.
+    `torch.export` changes these operators meanwhile, by the same function.  It changes all of them,
+    and first searches for them, which takes longer than to trace a small graph.
     """
+    import torch
+    from torch import _decomp as decompositions
+    from torch._export import utils
     from torch.export import exported_program
 
-    split: Any = getattr(exported_program, "_split_decomp_table_to_cia_and_python_decomp")  # noqa: B009
+    core: Any = getattr(decompositions, "_core_aten_decompositions_post_autograd")  # noqa: B009
     override: Any = getattr(exported_program, "_override_composite_implicit_decomp")  # noqa: B009
-    composite, others = split(kept_table())
-    with override(composite):
-        yield others
+    preserve: Any = getattr(utils, "_special_op_to_preserve_cia")  # noqa: B009
+    is_composite: Any = getattr(utils, "_is_preservable_cia_op")  # noqa: B009
+    names = set(map(overload_name, KEPT))
+    kept = [operator.attrgetter(name)(torch.ops) for name in names]
+    table = {op: function for op, function in core().items() if str(op) not in names}
+    with override({op: preserve for op in kept if is_composite(op)}):
+        yield table
 
 
 def overload_name(name: str) -> str:
