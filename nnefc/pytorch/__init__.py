@@ -6,7 +6,10 @@
 >>> nnefc.pytorch.export(module, x, "net.nnef.tgz")             # doctest: +SKIP
 """
 
-from nnefc.pytorch.compile_module import CompiledModule, compile
-from nnefc.pytorch.export_module import export
+from nnefc.support.limits import no_collection
+
+with no_collection():  # a network that exists already would be searched for garbage
+    from nnefc.pytorch.compile_module import CompiledModule, compile
+    from nnefc.pytorch.export_module import export
 
 __all__ = ["CompiledModule", "compile", "export"]
