@@ -67,8 +67,8 @@ X = torch.randn(4, 6)
         (lambda x: torch.meshgrid(x[0], x[:, 0], x[1, :2], indexing="xy"), False),
         (lambda x: torch.linspace(-1, 3.5, 7).to(torch.float64, copy=True) + x[0, 0], False),
         (lambda x: x.reshape(-1).view_as(x) + torch.linspace(2, 9, 1), False),
-        (lambda x: torch._weight_norm(x, x[:, :1], 0), False),
-        (lambda x: torch._weight_norm(x, x[:1, 0], -1), False),
+        (lambda x: torch.ops.aten._weight_norm(x, x[:, :1], 0), False),
+        (lambda x: torch.ops.aten._weight_norm(x, x[:1, 0], -1), False),
         (lambda x: torch.ops.aten._safe_softmax(torch.where(x < 0.1, -torch.inf, x), 0), False),
     ],
 )
