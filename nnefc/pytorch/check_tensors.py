@@ -31,7 +31,7 @@ def check_tensors(module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[
     verb = "is" if len(same) == 1 else "are"
     message = f"{', '.join(same[:_LISTED])}{more} {verb} {reason}"
     hint = "module.to('cpu') and x.to('cpu') move tensors" if reason.startswith("on ") else ""
-    raise NnefError.of("torch/unsupported", message, _place(module, what), hint)
+    raise NnefError.of("torch/unsupported", message, place_of_module(module, what), hint)
 
 
 def _of_module(module: torch.nn.Module) -> Iterator[tuple[str, str]]:
@@ -45,7 +45,7 @@ def _of_module(module: torch.nn.Module) -> Iterator[tuple[str, str]]:
         ("buffer", module.named_buffers()),
     ):
         for name, x in tensors:
-            if reason := _fault(x):
+            if reason := fault_of(x):
                 yield f"{what} '{name}'", reason
 
 
@@ -57,11 +57,11 @@ def _of_arguments(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[tu
     given = (args,) if isinstance(args, torch.Tensor) else tuple(args)
     leaves: list[tuple[Any, Any]] = pytree.tree_flatten_with_path((given, dict(kwargs)))[0]
     for path, x in leaves:
-        if isinstance(x, torch.Tensor) and (reason := _fault(x, within=False)):
+        if isinstance(x, torch.Tensor) and (reason := fault_of(x, within=False)):
             yield f"argument {pytree.keystr(path[1:])}", reason
 
 
-def _fault(x: torch.Tensor, *, within: bool = True) -> str:
+def fault_of(x: torch.Tensor, *, within: bool = True) -> str:
     """Why nnefc cannot compute with a tensor; "" for others.
 
     `within`: whether it is one of the module, which may be complex.
@@ -79,7 +79,7 @@ def _fault(x: torch.Tensor, *, within: bool = True) -> str:
     return "" if x.layout is torch.strided else f"sparse ({x.layout})"
 
 
-def _place(module: torch.nn.Module, what: str) -> Place | None:
+def place_of_module(module: torch.nn.Module, what: str = "") -> Place | None:
     """The line of the class that owns a tensor; of the whole module if that is one of PyTorch."""
     path = what.split("'")[1].rpartition(".")[0] if "'" in what else ""
     try:

@@ -12,9 +12,14 @@ from nnefc.options.compile_config import CompileConfig, Precision
 from nnefc.options.import_config import ImportConfig
 from nnefc.pytorch.arguments import check_module
 from nnefc.pytorch.cache_trees import register_caches
+from nnefc.pytorch.call_arguments import CallArguments
+from nnefc.pytorch.check_call import check_call
 from nnefc.pytorch.check_tensors import check_tensors
+from nnefc.pytorch.dimension_names import check_example
 from nnefc.pytorch.export_program import export_program
-from nnefc.pytorch.results import Results, argument_of
+from nnefc.pytorch.module_weights import ModuleWeights
+from nnefc.pytorch.rename_symbols import named_symbols
+from nnefc.pytorch.results import Results
 from nnefc.support.errors import NnefError, warn_python
 from nnefc.support.limits import no_collection
 
@@ -24,6 +29,7 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
     from nnefc.formats.files import FilePath
+    from nnefc.pytorch.export_program import ExportedModule
     from nnefc.runtime.run.model_interface import Model
 
 
@@ -41,27 +47,23 @@ class CompiledModule:
     """
 
     def __init__(
-        self, program: ExportedProgram, read: Program, model: Model, names: Sequence[str]
+        self, program: ExportedProgram, read: Program, model: Model, signature: inspect.Signature
     ) -> None:
         """`program`: as exported, with the nesting of inputs and results; `read`: its data.
 
-        `names`: of the module's parameters, in order.
+        `signature`: of the module's `forward`.
         """
         self.model = model
         """The model of the flat list of tensors, as of `nnefc.compile`."""
-        spec: Any = program.call_spec
-        self._in_spec, self._out_spec = spec.in_spec, spec.out_spec
-        self._names = list(names)
-        tensors = {each.label for each in user_inputs(read)}
-        given = [x for x in program.graph_signature.input_specs if x.kind.name == "USER_INPUT"]
-        self._labels = [each.arg.name if each.arg.name in tensors else None for each in given]
-        """The names of the leaves of the inputs; None for those that are no tensors."""
-        arguments: list[Any] = [each.arg for each in given]
-        self._constants = [(i, x) for i, x in enumerate(arguments) if hasattr(x, "value")]
-        """The leaves of the inputs that the program takes for constants."""
+        self._program = read
+        self._out_spec: Any = program.call_spec.out_spec
+        labels = {each.label for each in user_inputs(read)}
+        self._arguments = CallArguments(program, labels, signature)
+        self._weights = ModuleWeights(program, read)
         self._results = Results(read)
         listed = [x for x in program.graph_signature.output_specs if x.kind.name != _STATE]
-        names = [each.arg.name for each in given]
+        specs = program.graph_signature.input_specs
+        names = [x.arg.name for x in specs if x.kind.name == "USER_INPUT"]
         changed = {
             each.arg.name: (i, names.index(str(each.target)))
             for i, each in enumerate(listed)
@@ -77,52 +79,26 @@ class CompiledModule:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The results of the module for these arguments.
 
-        Raises NnefError `input/argument` if they are nested otherwise than the example, or have
-        other numbers, flags and texts, and `input/...` for tensors of other types and shapes than
-        the model takes.
+        Raises NnefError `input/argument` for arguments of another form than the example, and other
+        values that are no tensors; `input/...` for tensors of other types and shapes than the model
+        takes; `torch/weights` if the weights of the module have been changed.
         """
         from torch.utils import _pytree as pytree
 
-        flat, spec = pytree.tree_flatten((args, kwargs))
-        if spec != self._in_spec:
-            flat = self._arranged(args, kwargs)
-        self._check_constants(flat)
-        pairs = zip(self._labels, flat, strict=True)
-        given = {name: argument_of(each) for name, each in pairs if name is not None}
-        results = self._results.of(self.model(**given))
+        flat = self._arguments.flattened(args, kwargs)
+        self._weights.require_same()
+        if self._changed:
+            self._arguments.require_own_memory(flat, [leaf for _, leaf in self._changed])
+        try:
+            found = self.model(**self._arguments.inputs(flat))
+        except Exception:
+            check_call(self._program, self._arguments.leaves, flat)
+            raise
+        results = self._results.of(found)
         for i, leaf in self._changed:
             flat[leaf].copy_(results[i])
         returned = [results[i] if leaf < 0 else flat[leaf] for i, leaf in self._returned]
         return pytree.tree_unflatten(returned, self._out_spec)
-
-    def _check_constants(self, flat: Sequence[Any]) -> None:
-        """Raise NnefError for numbers, flags and texts that are not those of the example."""
-        for i, known in self._constants:
-            given = flat[i]
-            if type(given) is not type(known.value) or given != known.value:
-                example = f"but '{known.name}' was {known.value!r} in the example"
-                kind = type(given).__name__
-                what = f"of type {kind}" if hasattr(given, "shape") else repr(given)
-                message = f"an argument is {what}, {example}; the module is compiled for that"
-                hint = "give tensors what changes, or compile the module again"
-                raise NnefError.of("input/argument", message, hint=hint)
-
-    def _arranged(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
-        """The leaves of arguments of which others are positional than in the example."""
-        from torch.utils import _pytree as pytree
-
-        children: Any = self._in_spec.children()
-        count = len(children[0].children())
-        named = {**dict(zip(self._names, args, strict=False)), **kwargs}
-        order: list[str] = list(children[1].context)
-        first = [named.pop(name) for name in self._names[:count] if name in named]
-        rest = {name: named.pop(name) for name in order if name in named}
-        flat, spec = pytree.tree_flatten((tuple(first), rest))
-        if named or spec != self._in_spec or len(args) > len(self._names):
-            message = f"the arguments are nested as {spec}, but the example was {self._in_spec}"
-            hint = "compile the module for such arguments"
-            raise NnefError.of("input/argument", message, hint=hint)
-        return flat
 
     def save(self, path: FilePath, **options: Any) -> None:
         """Write `model` as an artifact, which `nnefc.load` opens; see `CompiledModel.save`."""
@@ -156,20 +132,37 @@ def compile(
         threads: Threads of a call; None: as many as the processor has cores.
         precision: The type that products round their operands to, as in `nnefc.compile`.
     """
+    import torch
+
     module = check_module(module)
     config = CompileConfig.of(threads, precision=precision)
     register_caches()
-    check_tensors(module, args, kwargs or {})
-    found = export_program(module, args, kwargs or {}, dynamic_shapes)
+    args, kwargs = (args,) if isinstance(args, torch.Tensor) else tuple(args), kwargs or {}
+    names = check_example(module, args, kwargs, dynamic_shapes)
+    check_tensors(module, args, kwargs)
+    signature = inspect.signature(module.forward)
+    found = export_program(module, args, kwargs, dynamic_shapes)
     try:
-        model = compile_program(found.program, found.arrays, config)
+        return _compiled(found, signature, names, config)
     except NnefError:
         if found.is_decomposed:
             raise
-        found = found.decomposed()  # its operators have other arguments
-        model = compile_program(found.program, found.arrays, config)
-    names = list(inspect.signature(module.forward).parameters)
-    return CompiledModule(found.exported, found.program, model, names)
+        return _compiled(found.decomposed(), signature, names, config)  # other operators
+
+
+def _compiled(
+    found: ExportedModule,
+    signature: inspect.Signature,
+    names: Mapping[str, dict[int, str]],
+    config: CompileConfig,
+) -> CompiledModule:
+    """A compiled program; `names`: of dimensions, by those of the tensors among the arguments."""
+    labels = {each.label for each in user_inputs(found.program)}
+    leaves = CallArguments(found.exported, labels, signature).leaves
+    axes = {x.label: names[x.name] for x in leaves if x.label is not None and x.name in names}
+    program = named_symbols(found.program, axes)
+    model = compile_program(program, found.arrays, config)
+    return CompiledModule(found.exported, program, model, signature)
 
 
 def compile_program(

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import traceback
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nnefc.frontends.torch.check_operators import unknown_operators
 from nnefc.frontends.torch.program import Program
 from nnefc.pytorch.decompositions import decomposed
+from nnefc.pytorch.export_errors import export_error
 from nnefc.pytorch.read_fx import Array, read_exported
-from nnefc.support.errors import NnefError, Place
+from nnefc.support.errors import NnefError
 
 if TYPE_CHECKING:
     import torch
@@ -76,10 +74,7 @@ def _by_pytorch(function: Callable[[], Any]) -> Any:
         with torch.no_grad():
             return function()
     except Exception as error:  # PyTorch raises errors of many classes
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        message = f"torch.export fails: {type(error).__name__}: {lines[0] if lines else ''}"
-        hint = 'torch.compile(module, backend="nnefc") leaves such parts to PyTorch'
-        raise NnefError.of("torch/export", message, _place(error), hint) from error
+        raise export_error(error) from error
 
 
 def _unshared(arguments: Any) -> Any:
@@ -97,13 +92,3 @@ def _unshared(arguments: Any) -> Any:
         return x.clone()
 
     return pytree.tree_map_only(torch.Tensor, own, arguments)
-
-
-def _place(error: Exception) -> Place | None:
-    """The innermost line of an error's stack that is neither PyTorch's nor of this package."""
-    import torch
-
-    own = [f"{path}{os.sep}" for path in (Path(torch.__file__).parent, Path(__file__).parents[1])]
-    frames = traceback.extract_tb(error.__traceback__)
-    outside = [each for each in frames if not each.filename.startswith((*own, "<"))]
-    return Place(outside[-1].filename, outside[-1].lineno or 0, 1) if outside else None

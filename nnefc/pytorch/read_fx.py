@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from nnefc.frontends.torch.complex_pair import has_complex
+from nnefc.frontends.torch.input_symbols import numbers_as_values, with_own_symbols
 from nnefc.frontends.torch.item_types import DTYPES
 from nnefc.frontends.torch.program import (
     Argument,
@@ -29,7 +30,6 @@ from nnefc.frontends.torch.program import (
 )
 from nnefc.frontends.torch.used_nodes import used_nodes
 from nnefc.ir import DType
-from nnefc.pytorch.input_symbols import with_own_symbols
 from nnefc.support.errors import NnefError, Place
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def read_exported(program: ExportedProgram) -> tuple[Program, dict[str, Array]]:
     exported: Any = program
     constraints = exported.range_constraints.items()
     ranges = {str(symbol): _range(each) for symbol, each in constraints}
-    every = (*inputs, *reader.attributes)
+    every = (*numbers_as_values(inputs), *reader.attributes)
     read = Program("graph", _FILE, graph, every, tuple(outputs), reader.bodies, ranges)
     return read, reader.arrays
 

@@ -15,6 +15,7 @@ from typing import Any, Final, cast
 from nnefc.formats.archives.torch_tensor import READABLE, RULE, SCALAR_TYPES
 from nnefc.formats.files import printable
 from nnefc.frontends.common.values import OperatorError
+from nnefc.frontends.torch.input_symbols import numbers_as_values
 from nnefc.frontends.torch.json_attributes import attribute
 from nnefc.frontends.torch.json_values import (
     bound,
@@ -128,9 +129,8 @@ class _Reader:
             text(name): Range(max(bound(each["min_val"]) or 0, 0), bound(each["max_val"]))
             for name, each in json_object(stored["range_constraints"]).items()
         }
-        return Program(
-            "graph", self._file, graph, tuple(inputs), tuple(outputs), self._bodies, ranges
-        )
+        every = tuple(numbers_as_values(inputs))
+        return Program("graph", self._file, graph, every, tuple(outputs), self._bodies, ranges)
 
     def _inputs(
         self,

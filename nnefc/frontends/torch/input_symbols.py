@@ -1,6 +1,6 @@
-"""Symbols of the inputs of a graph of Dynamo: each is an extent or a number of the call.
+"""Symbols of the inputs of a program: each is an extent or a number of the call.
 
-Graphs of a partition take tensors of shapes such as `[2*s0*s1]`, and numbers that no shape tells.
+Graphs of Dynamo take tensors of shapes such as `[2*s0*s1]`, and numbers that no shape tells.
 """
 
 from __future__ import annotations
@@ -15,6 +15,13 @@ from nnefc.frontends.torch.program import Input, InputKind
 _NAME: Final = re.compile(r"[A-Za-z_]\w*")
 _SUM: Final = re.compile(r"[\w\s+*-]+")
 """Sums of products of symbols and numbers."""
+
+
+def numbers_as_values(inputs: Iterable[Input]) -> Iterator[Input]:
+    """The inputs of an exported program, in which numbers that are symbols are values of a call."""
+    for each in inputs:
+        is_symbol = each.kind is InputKind.NUMBER and _NAME.fullmatch(each.extents[0])
+        yield replace(each, kind=InputKind.VALUE) if is_symbol else each
 
 
 def with_own_symbols(inputs: Sequence[Input]) -> list[Input]:

@@ -1,0 +1,45 @@
+"""The weights of a compiled module, which it shares with the module: they must stay as they are."""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any, Final
+
+from nnefc.frontends.torch.program import InputKind, Program
+from nnefc.support.errors import NnefError
+
+if TYPE_CHECKING:
+    from torch.export import ExportedProgram
+
+_VERSION: Final = operator.attrgetter("_version")
+
+
+class ModuleWeights:
+    """Notices changes of parameters and buffers.
+
+    Some are packed when the module is compiled and others are read in each call, so a call after a
+    change would mix both.
+    """
+
+    def __init__(self, program: ExportedProgram, read: Program) -> None:
+        tensors: dict[str, Any] = {**program.constants, **program.state_dict}
+        labels = [each.label for each in read.inputs if each.kind is InputKind.ARRAY]
+        self._tensors = {
+            label: tensors[label]
+            for label in labels
+            if label in tensors and not tensors[label].is_inference()
+        }
+        self._versions = self._present()
+
+    def _present(self) -> list[int]:
+        return list(map(_VERSION, self._tensors.values()))
+
+    def require_same(self) -> None:
+        """Raise NnefError `torch/weights` if some have been changed."""
+        now = self._present()
+        if now != self._versions:
+            pairs = zip(self._tensors, now, self._versions, strict=True)
+            name = next(name for name, version, before in pairs if version != before)
+            message = f"'{name}' of the module has been changed since the module was compiled"
+            hint = 'compile it again; torch.compile(module, backend="nnefc") follows changes'
+            raise NnefError.of("torch/weights", message, hint=hint)
