@@ -32,7 +32,8 @@ def check_example(
     try:
         bound = signature.bind(*args, **kwargs).arguments
     except TypeError as error:
-        message = f"the example arguments do not fit forward{signature}: {error}"
+        listed = ", ".join(signature.parameters)
+        message = f"the example arguments do not fit forward({listed}): {error}"
         raise NnefError.of("input/argument", message, place_of_module(module)) from None
     if hasattr(shapes, "dynamic_shapes"):  # torch.export.ShapesCollection
         return {}

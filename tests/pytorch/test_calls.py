@@ -48,11 +48,11 @@ def test_values_that_are_no_tensors_are_constants(example: Any, other: Any) -> N
 def test_integers_may_be_dynamic(tmp_path: Path) -> None:
     """Also that of a file, and one that is an extent of a tensor."""
     dynamic: Any = torch.export.Dim.DYNAMIC
-    model = nnefc.pytorch.compile(Scaled(), (X, 3), dynamic_shapes=(None, dynamic, None))
+    model = nnefc.pytorch.compile(Scaled(), (X, 3), dynamic_shapes=(None, dynamic))
     for n in (3, 5, -2):
         torch.testing.assert_close(model(X, n), X * n)
     refuse("argument 'by' is of type float, expected an integer", model, X, 1.5)
-    exported = torch.export.export(Scaled(), (X, 3), dynamic_shapes=(None, dynamic, None))
+    exported = torch.export.export(Scaled(), (X, 3), dynamic_shapes=(None, dynamic))
     torch.export.save(exported, tmp_path / "scaled.pt2")
     saved: Any = nnefc.compile(tmp_path / "scaled.pt2")
     np.testing.assert_array_equal(saved(X.numpy(), np.array(5)), X.numpy() * 5)
@@ -102,10 +102,10 @@ def test_tensors_that_do_not_fit_are_named() -> None:
 @pytest.mark.parametrize(
     ("args", "shapes", "message"),
     [
-        ((X,), None, r"test_calls.py:\d+:1: .*forward\(x, by, pair=None\): .*'by'"),
-        ((X, 2), ({5: torch.export.Dim("n")}, None, None), "'x' of rank 2 has no axis 5"),
+        ((X,), None, r"test_calls.py:\d+:1: .*forward\(x, by, pair\): .*'by'"),
+        ((X, 2), ({5: torch.export.Dim("n")}, None), "'x' of rank 2 has no axis 5"),
         ((X, 2), torch.export.Dim("n"), "dynamic_shapes is of type Dim"),
-        ((X[:1], 2), ({0: torch.export.Dim("n")}, None, None), r"constant \(1\).*above 1"),
+        ((X[:1], 2), ({0: torch.export.Dim("n")}, None), r"constant \(1\).*above 1"),
         ((X, 2), {"z": None}, r"must be the arg names \['x', 'by'\]"),
     ],
 )
