@@ -48,11 +48,16 @@ def test_values_that_are_no_tensors_are_constants(example: Any, other: Any) -> N
 def test_integers_may_be_dynamic(tmp_path: Path) -> None:
     """Also that of a file, and one that is an extent of a tensor."""
     dynamic: Any = torch.export.Dim.DYNAMIC
-    model = nnefc.pytorch.compile(Scaled(), (X, 3), dynamic_shapes=(None, dynamic))
+
+    class Times(nn.Module):
+        def forward(self, x: Any, by: Any) -> Any:
+            return x * by
+
+    model = nnefc.pytorch.compile(Times(), (X, 3), dynamic_shapes=(None, dynamic))
     for n in (3, 5, -2):
         torch.testing.assert_close(model(X, n), X * n)
     refuse("argument 'by' is of type float, expected an integer", model, X, 1.5)
-    exported = torch.export.export(Scaled(), (X, 3), dynamic_shapes=(None, dynamic))
+    exported = torch.export.export(Times(), (X, 3), dynamic_shapes=(None, dynamic))
     torch.export.save(exported, tmp_path / "scaled.pt2")
     saved: Any = nnefc.compile(tmp_path / "scaled.pt2")
     np.testing.assert_array_equal(saved(X.numpy(), np.array(5)), X.numpy() * 5)
