@@ -1,4 +1,5 @@
-"""Models of torchvision, timm and transformers, compiled by `nnefc.pytorch.compile`.
+"""Models of torchvision, timm and transformers, compiled by `nnefc.pytorch.compile`; detectors by
+`torch.compile`.
 
     python -m benchmarks.pytorch_models --suite torchvision
     python -m benchmarks.pytorch_models --suite transformers --only bert,t5
@@ -41,8 +42,8 @@ def main(
     ] = False,
 ) -> None:
     """Compile models of other packages, and compare their results with eager PyTorch."""
-    suites = arguments.known_of(suite, "--suite", SUITES)
-    for package in ("torch", *suites):
+    suites = arguments.known_of(suite, "--suite", [*SUITES])
+    for package in ("torch", *(SUITES[each] for each in suites)):
         if find_spec(package) is None:
             raise arguments.fail(f"{package} is not installed: nnefc[bench]")
     arguments.check_writable(json, "--json")

@@ -21,6 +21,9 @@ class Case:
     module: nn.Module
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = field(default_factory=dict[str, Any])
+    in_place: bool = False
+    """Whether `torch.compile` compiles the module, with the backend nnefc, and results are also
+    compared with those in float64."""
 
 
 class Suite(NamedTuple):

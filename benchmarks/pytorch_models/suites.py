@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Final
 
 from benchmarks.pytorch_models.model_case import Suite
 
-SUITES: Final = ("torchvision", "timm", "transformers")
+SUITES: Final[Mapping[str, str]] = {
+    "torchvision": "torchvision",
+    "detection": "torchvision",
+    "timm": "timm",
+    "transformers": "transformers",
+}
+"""The packages of the suites."""
 
 
 def suite(name: str) -> Suite:

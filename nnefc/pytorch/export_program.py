@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from nnefc.frontends.torch.check_operators import unknown_operators
 from nnefc.frontends.torch.program import Program
 from nnefc.pytorch.decompositions import decomposed
+from nnefc.pytorch.detectors import without_branches_on_values
 from nnefc.pytorch.export_errors import export_error
 from nnefc.pytorch.read_fx import Array, read_exported
 from nnefc.support.errors import NnefError
@@ -47,7 +48,8 @@ def export_program(
     own, named = _unshared((tuple(args), dict(kwargs)))
 
     def export() -> Any:
-        return torch.export.export(module, own, named, dynamic_shapes=shapes, strict=False)
+        with without_branches_on_values():
+            return torch.export.export(module, own, named, dynamic_shapes=shapes, strict=False)
 
     exported: Any = _by_pytorch(export)
     if exported.range_constraints:

@@ -89,11 +89,14 @@ def taps(extent: int, outputs: int, explicit: float | None, attributes: Mapping[
 
     `explicit`: the scale; None: outputs / extent.
     Coordinates of nearest neighbours are computed in float32, as in other runtimes, because the
-    choice of the neighbour depends on their rounding.
+    choice of the neighbour depends on their rounding.  Others are exact where extents give the
+    scale: its rounding to float32 would move the last of 150 items by 1e-5.
     """
     a, scale = attributes, _scale(extent, outputs, explicit)
     check_items(CUBIC_TAPS, outputs)
     kind = np.float32 if a["interpolator"] == "nearest" else np.float64
+    if explicit is None and kind is np.float64:
+        scale = np.float64(outputs) / np.float64(extent)
     at = coordinates(extent, np.arange(outputs, dtype=kind), kind(scale), a["coord_transformer"])
     if a["interpolator"] == "nearest":
         index = nearest_index(at, a["nearest_mode"])[:, None]

@@ -13,10 +13,11 @@ from nnefc.frontends.common.operators.axes import (
     normalize_axis,
     slice_in_dim,
 )
+from nnefc.frontends.common.operators.computed_slices import Slice, computed_slice
 from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError
 from nnefc.frontends.torch.item_types import result_type, tensor, type_of_number
 from nnefc.frontends.torch.registry import Integers, Number, Tensors, operator
-from nnefc.ir import DType
+from nnefc.ir import DType, Value
 from nnefc.symbolic.integers import at_least, at_most, statically_equal
 
 END = (1 << 63) - 1
@@ -129,6 +130,10 @@ def slice_(
     step: int = 1,
 ) -> Any:
     at = normalize_axis(dim, self.type.rank)
+    if isinstance(self, Value) and make.counted.get(self, (-1,))[0] == at:
+        if start in (None, 0) and (end is None or end >= self.type.dims[at]) and step == 1:
+            return self
+        return computed_slice(make, self, at, Slice(start or 0, END if end is None else end, step))
     return slice_in_dim(make, self, at, *slice_bounds(self.type.dims[at], start, end), step)
 
 
