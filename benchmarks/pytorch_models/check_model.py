@@ -52,7 +52,7 @@ def check(suite_name: str, name: str) -> Checked:
         return Checked(name, Status.FAILED, _line(error), None, time.perf_counter() - start)
     difference = largest_difference(result, want)
     checked = Checked.compared(name, difference, seconds, _parameters(case))
-    if case.in_place:
+    if case.exact:
         return _compared_with_both(checked, case, result, want)
     return checked if checked.status is Status.RIGHT else _judged(checked, case, result, want)
 

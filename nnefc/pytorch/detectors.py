@@ -6,13 +6,14 @@ over boxes.  Here each function has one way, in operators of tensors, with the s
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportMissingTypeStubs=false
+# pyright: reportMissingImports=false
 # (torchvision is not typed)
 
 from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 from unittest import mock
@@ -24,7 +25,7 @@ _PACKAGE: Final = "torchvision.models.detection"
 
 
 @contextmanager
-def without_branches_on_values() -> Iterator[None]:
+def without_branches_on_values() -> Generator[None]:
     """Within the block, torchvision's detectors compute with the functions of this module."""
     if _PACKAGE not in sys.modules:
         yield
@@ -38,15 +39,18 @@ def without_branches_on_values() -> Iterator[None]:
 
 def _substitutes() -> Iterator[tuple[Any, str, Callable[..., Any]]]:
     """Modules and classes of torchvision, names of their functions, and other functions."""
-    from torchvision.models.detection import _utils, roi_heads, ssd
+    from torchvision.models.detection import _utils, fcos, retinanet, ssd, transform
     from torchvision.ops import boxes, poolers
 
     yield boxes, "batched_nms", _batched_nms
     yield poolers, "_setup_scales", _scales_and_levels
+    yield poolers, "_multiscale_roi_align", _align_regions
     yield _utils, "_topk_min", _least_extent
     yield _utils.BoxCoder, "decode", _decode
     yield ssd.SSD, "postprocess_detections", _boxes_of_ssd
-    yield roi_heads, "paste_masks_in_image", _paste_masks
+    yield retinanet.RetinaNet, "postprocess_detections", _boxes_of_retinanet
+    yield fcos.FCOS, "postprocess_detections", _boxes_of_fcos
+    yield transform, "paste_masks_in_image", _paste_masks
 
 
 def _batched_nms(boxes: Tensor, scores: Tensor, idxs: Tensor, iou_threshold: float) -> Tensor:
@@ -71,6 +75,33 @@ def _scales_and_levels(
     levels = [round(math.log2(float(x.shape[-2]) / float(height))) for x in features]
     mapper = poolers.initLevelMapper(-levels[0], -levels[-1], canonical_scale, canonical_level)
     return [2.0**level for level in levels], mapper
+
+
+def _align_regions(
+    x_filtered: Sequence[Tensor],
+    boxes: Sequence[Tensor],
+    output_size: tuple[int, int],
+    sampling_ratio: int,
+    scales: Sequence[float],
+    mapper: Callable[[Sequence[Tensor]], Tensor],
+) -> Tensor:
+    """The cells of boxes, each from the feature map of its level."""
+    import torch
+    from torchvision.ops import poolers
+
+    regions: Any = getattr(poolers, "_convert_to_roi_format")(boxes)  # noqa: B009
+    how = {"output_size": output_size, "sampling_ratio": sampling_ratio}
+    if len(x_filtered) == 1:
+        return poolers.roi_align(x_filtered[0], regions, spatial_scale=scales[0], **how)
+    levels = mapper(boxes)
+    result: Any = None
+    for level, (x, scale) in enumerate(zip(x_filtered, scales, strict=True)):
+        is_own = levels == level
+        own = torch.where(is_own[:, None], regions, 0.0)
+        cells = poolers.roi_align(x, own, spatial_scale=scale, **how)
+        every = cells if result is None else result
+        result = torch.where(is_own[:, None, None, None], cells, every)
+    return result
 
 
 def _least_extent(input: Tensor, orig_kval: int, axis: int) -> Any:
@@ -109,9 +140,69 @@ def _boxes_of_ssd(
         at = torch.where(best.flatten() > self.score_thresh)[0]
         chosen, kept = boxes[rows.flatten()[at]], best.flatten()[at]
         labels = torch.div(at, room, rounding_mode="floor") + 1
-        keep = operators.batched_nms(chosen, kept, labels, self.nms_thresh)
-        keep = keep[: self.detections_per_img]
-        found.append({"boxes": chosen[keep], "scores": kept[keep], "labels": labels[keep]})
+        found.append(_suppressed(self, chosen, kept, labels))
+    return found
+
+
+def _suppressed(self: Any, boxes: Tensor, scores: Tensor, labels: Tensor) -> dict[str, Tensor]:
+    """The best boxes, of which none overlaps a better one of its class too much."""
+    from torchvision.ops import boxes as operators
+
+    keep = operators.batched_nms(boxes, scores, labels, self.nms_thresh)
+    keep = keep[: self.detections_per_img]
+    return {"boxes": boxes[keep], "scores": scores[keep], "labels": labels[keep]}
+
+
+def _boxes_of_retinanet(
+    self: Any,
+    head_outputs: dict[str, list[Tensor]],
+    anchors: Sequence[Sequence[Tensor]],
+    image_shapes: Sequence[tuple[int, int]],
+) -> list[dict[str, Tensor]]:
+    scores = [x.sigmoid() for x in head_outputs["cls_logits"]]
+    decode = self.box_coder.decode_single
+    return _boxes_of_levels(self, scores, head_outputs, anchors, image_shapes, decode)
+
+
+def _boxes_of_fcos(
+    self: Any,
+    head_outputs: dict[str, list[Tensor]],
+    anchors: Sequence[Sequence[Tensor]],
+    image_shapes: Sequence[tuple[int, int]],
+) -> list[dict[str, Tensor]]:
+    pairs = zip(head_outputs["cls_logits"], head_outputs["bbox_ctrness"], strict=True)
+    scores = [(x.sigmoid() * center.sigmoid()).sqrt() for x, center in pairs]
+    decode = self.box_coder.decode
+    return _boxes_of_levels(self, scores, head_outputs, anchors, image_shapes, decode)
+
+
+def _boxes_of_levels(
+    self: Any,
+    scores: Sequence[Tensor],
+    head_outputs: dict[str, list[Tensor]],
+    anchors: Sequence[Sequence[Tensor]],
+    image_shapes: Sequence[tuple[int, int]],
+    decode: Callable[[Tensor, Tensor], Tensor],
+) -> list[dict[str, Tensor]]:
+    """The best boxes of each level with a score above the threshold, then the best of all levels.
+
+    torchvision takes those above the threshold first.  Scores [n, anchors, classes].
+    """
+    import torch
+    from torchvision.ops import boxes as operators
+
+    found: list[dict[str, Tensor]] = []
+    for image, shape in enumerate(image_shapes):
+        parts: list[tuple[Tensor, Tensor, Tensor]] = []
+        levels = zip(scores, head_outputs["bbox_regression"], anchors[image], strict=True)
+        for own, codes, references in levels:
+            best, at = own[image].flatten().topk(min(self.topk_candidates, own[image].numel()))
+            kept = torch.where(best > self.score_thresh)[0]
+            at = at[kept]
+            row = torch.div(at, own.shape[-1], rounding_mode="floor")
+            boxes = operators.clip_boxes_to_image(decode(codes[image][row], references[row]), shape)
+            parts.append((boxes, best[kept], at % own.shape[-1]))
+        found.append(_suppressed(self, *(torch.cat(each) for each in zip(*parts, strict=True))))
     return found
 
 

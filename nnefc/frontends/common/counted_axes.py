@@ -50,7 +50,7 @@ def is_selected(
     axis, _ = counted[table]
     if op_name == "gather":
         return axis == attributes["axis"]
-    first = attributes["batch_dims"]
+    first = attributes.get("batch_dims", 0)
     return first <= axis < first + indices.type.dims[-1]
 
 
@@ -108,7 +108,7 @@ def _joined(op: Op, x: Value, axis: int, counted: Counted) -> int | None:
 
 
 def _convolved(op: Op, x: Value, axis: int, counted: Counted) -> int | None:
-    """The items of a batch are independent of each other."""
+    """The items of a batch, or the rows of a layer, are independent of each other."""
     return axis if axis == 0 and x is op.inputs[0] else None
 
 
@@ -134,13 +134,15 @@ def _tiled(op: Op, x: Value, axis: int, counted: Counted) -> int | None:
 
 def is_contracted(number: int, x: Value, attributes: Mapping[str, Any], counted: Counted) -> bool:
     """Whether operand `number` of a product of matrices is summed along the axis with a count."""
-    transposed = attributes["transposeB" if number else "transposeA"]
+    transposed = attributes.get("transposeB" if number else "transposeA", False)
     return x in counted and counted[x][0] == x.type.rank - (2 if bool(number) != transposed else 1)
 
 
 def _multiplied(op: Op, x: Value, axis: int, counted: Counted) -> int | None:
-    """The rows of the first matrix are counted, or invalid items are summed as 0."""
+    """Matrices are counted, or the rows of the first one, or invalid items are summed as 0."""
     first, second, *_ = op.inputs
+    if axis < x.type.rank - 2 and first.type.rank == second.type.rank:
+        return axis if all(counted.get(y, counted[x])[0] == axis for y in (first, second)) else None
     factors = enumerate((first, second))
     if all(is_contracted(i, y, op.attributes, counted) for i, y in factors):
         return UNCOUNTED
@@ -158,6 +160,7 @@ _RULES: Final[Mapping[str, _Rule]] = {
     "integer_conv": _convolved,
     "integer_deconv": _convolved,
     "integer_matmul": _multiplied,
+    "linear": _convolved,
     "matmul": _multiplied,
     "pad": _padded,
     **dict.fromkeys(("quantize", "dequantize"), _kept),

@@ -107,7 +107,7 @@ def _from_the_end(
     number = make.cast(count, indices.type.dtype)
     is_from_end: Any = make("lt", indices, 0)
     if name == "gather_nd" and indices.type.dims[-1] > 1:
-        column = np.arange(indices.type.dims[-1]) == axis - attributes["batch_dims"]
+        column = np.arange(indices.type.dims[-1]) == axis - attributes.get("batch_dims", 0)
         shape = [1] * (indices.type.rank - 1) + [column.size]
         is_from_end = make("and", is_from_end, KnownTensor(column.reshape(shape), DType.BOOL))
     selected = make.value(make("select", is_from_end, make("add", indices, number), indices))

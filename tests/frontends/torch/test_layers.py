@@ -56,6 +56,18 @@ class Resized(nn.Module):
         return (*found, torch.ops.aten.upsample_nearest2d.default(x, [5, 7], 0.55, None))
 
 
+class Stretched(nn.Module):
+    """Rows of 150 items made longer, with an inexact factor."""
+
+    def forward(self, x: Any) -> Any:
+        return functional.interpolate(x, size=320, mode="linear")
+
+
+def test_coordinates_of_resized_rows_are_exact() -> None:
+    """A factor in float32 would move the last items by 1e-5."""
+    compare(Stretched(), (torch.randn(1, 1, 150, dtype=torch.float64),), tolerance=1e-12)
+
+
 def test_pictures_are_resized_as_by_pytorch() -> None:
     torch.manual_seed(0)
     compare(Resized(), (torch.randn(1, 2, 9, 12),))

@@ -216,6 +216,28 @@ def test_boxes_and_regions_of_torchvision(operators: Any) -> None:
     compare(Detector(), (torch.randn(2, 3, 8, 8), rois, boxes, torch.rand(20), outside))
 
 
+def test_layers_take_boxes_whose_number_a_run_tells(operators: Any) -> None:
+    """Slices of the best, rows of a layer, a matrix for each box, and one item of each row."""
+
+    class Head(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(4, 3)
+
+        def forward(self, boxes: Any, scores: Any) -> Any:
+            kept = operators.nms(boxes, scores, 0.1)
+            best, rest = boxes[kept[:4]], boxes[kept[1:-1]]
+            rows = self.layer(best)
+            squares = best.reshape(best.shape[0], 2, 2)
+            chosen = rows[torch.arange(best.shape[0]), kept[:4] % 3]
+            return rows, rest, kept[:100], squares @ squares.transpose(1, 2), chosen
+
+    torch.manual_seed(0)
+    corners = torch.rand(20, 2) * 8
+    boxes = torch.cat((corners, corners + torch.rand(20, 2) * 6 + 1), 1)
+    compare(Head(), (boxes, torch.rand(20)))
+
+
 def test_deformable_convolutions_of_torchvision(operators: Any) -> None:
     class Deformed(nn.Module):
         def forward(self, x: Any, w: Any, offset: Any, mask: Any, b: Any) -> Any:
