@@ -28,6 +28,7 @@ from nnefc.frontends.torch.program import (
     Range,
     Ref,
 )
+from nnefc.frontends.torch.shape_guards import conditions_of
 from nnefc.frontends.torch.used_nodes import used_nodes
 from nnefc.ir import DType
 from nnefc.support.errors import NnefError, Place
@@ -76,7 +77,9 @@ def read_exported(program: ExportedProgram) -> tuple[Program, dict[str, Array]]:
     constraints = exported.range_constraints.items()
     ranges = {str(symbol): _range(each) for symbol, each in constraints}
     every = (*numbers_as_values(inputs), *reader.attributes)
-    read = Program("graph", _FILE, graph, every, tuple(outputs), reader.bodies, ranges)
+    conditions = conditions_of(getattr(program, "_guards_code", ()), every, ranges)
+    facts = (graph, every, tuple(outputs), reader.bodies, ranges)
+    read = Program("graph", _FILE, *facts, conditions=conditions)
     return read, reader.arrays
 
 

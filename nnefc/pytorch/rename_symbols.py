@@ -41,4 +41,5 @@ def named_symbols(program: Program, axes: Mapping[str, Mapping[int, str]]) -> Pr
             for each in program.inputs
         ),
         ranges={renamed(symbol): allowed for symbol, allowed in program.ranges.items()},
+        conditions=tuple(map(renamed, program.conditions)),
     )

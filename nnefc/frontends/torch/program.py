@@ -148,6 +148,8 @@ class Program:
     bodies: Mapping[str, Graph] = field(default_factory=dict[str, Graph])
     ranges: Mapping[str, Range] = field(default_factory=dict[str, Range])
     """By symbol."""
+    conditions: tuple[str, ...] = ()
+    """Conditions on symbols under which the program is valid: `s0 < s1`."""
 
     @property
     def results(self) -> list[Output]:

@@ -40,6 +40,7 @@ def written(program: Program) -> bytes:
         ],
         "bodies": {name: _graph(each) for name, each in program.bodies.items()},
         "ranges": {name: [each.least, each.most] for name, each in program.ranges.items()},
+        "conditions": program.conditions,
     }
     return json.dumps(facts, separators=(",", ":")).encode()
 
@@ -59,6 +60,7 @@ def read(text: bytes, file: str) -> Program:
             ),
             {name: _read_graph(each) for name, each in facts["bodies"].items()},
             {name: Range(*each) for name, each in facts["ranges"].items()},
+            conditions=tuple(map(str, facts.get("conditions", ()))),
         )
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         message = f"this is no program of PyTorch: {error!r}"

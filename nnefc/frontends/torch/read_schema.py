@@ -40,6 +40,7 @@ from nnefc.frontends.torch.program import (
     Range,
     Ref,
 )
+from nnefc.frontends.torch.shape_guards import conditions_of
 from nnefc.frontends.torch.symbolic_extents import extent_text
 from nnefc.frontends.torch.used_nodes import names_in, used_nodes
 from nnefc.support.errors import NnefError, Place
@@ -130,7 +131,10 @@ class _Reader:
             for name, each in json_object(stored["range_constraints"]).items()
         }
         every = tuple(numbers_as_values(inputs))
-        return Program("graph", self._file, graph, every, tuple(outputs), self._bodies, ranges)
+        guards = [text(each) for each in json_list(stored.get("guards_code", []))]
+        facts = (graph, every, tuple(outputs), self._bodies, ranges)
+        conditions = conditions_of(guards, every, ranges)
+        return Program("graph", self._file, *facts, conditions=conditions)
 
     def _inputs(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from nnefc.frontends.common.extents import names_of
 from nnefc.frontends.common.signature import Assertion, Signature, SymbolicInput
 from nnefc.frontends.torch.item_types import DTYPES
 from nnefc.frontends.torch.program import Input, InputKind, Program
@@ -41,7 +42,7 @@ def signature_of(program: Program, shapes: Mapping[str, Sequence[int]]) -> Signa
 
 
 def _assertions(program: Program, symbols: Sequence[str], place: Place) -> list[Assertion]:
-    """The ranges of symbols as conditions."""
+    """The ranges of symbols, and the guards of the program."""
     found: list[Assertion] = []
     for name, allowed in program.ranges.items():
         if name not in symbols:
@@ -50,4 +51,7 @@ def _assertions(program: Program, symbols: Sequence[str], place: Place) -> list[
             found.append(Assertion(f"{name} >= {allowed.least}", place))
         if allowed.most is not None:
             found.append(Assertion(f"{name} <= {allowed.most}", place))
+    for text in program.conditions:
+        if set(names_of([parse_expression(text)])).issubset(symbols):
+            found.append(Assertion(text, place))
     return found

@@ -171,12 +171,14 @@ def _with_labels(program: Program, read: Program) -> Program:
     given = [x.label for x in program.inputs if x.kind in _GIVEN]
     inputs = iter(labels)
     changed = {f"{x}_changed": f"{y}_changed" for x, y in zip(given, labels, strict=True)}
+    before, now = ([x.extents for x in y.inputs if x.kind in _GIVEN] for y in (read, program))
     kept = _names(read)[-len(program.results) :]
     first = program.results[: len(program.results) - len(kept)]
     names = iter([*(changed.get(each.label, each.label) for each in first), *kept])
     return dataclasses.replace(
         program,
         name=read.name,
+        conditions=read.conditions if before == now else (),
         inputs=tuple(
             dataclasses.replace(x, label=next(inputs)) if x.kind in _GIVEN else x
             for x in program.inputs
