@@ -10,6 +10,7 @@ with those of the set (`build_backend/kernel_packs`).  It takes some minutes of 
 
 from __future__ import annotations
 
+import itertools
 import json as json_module
 import os
 import sys
@@ -19,7 +20,7 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypeAlias
 
 import typer
 from rich.console import Console
@@ -29,6 +30,7 @@ from benchmarks import arguments
 from nnefc.kernels.target.isa import BUILD, row_of
 
 if TYPE_CHECKING:
+    from nnefc.ir import Graph
     from nnefc.kernels.family import Kernel
 
 _ROOT: Final = Path(__file__).resolve().parents[1]
@@ -41,6 +43,10 @@ _EXAMPLES: Final = {
     "digits": ("examples/digits/digits.nnef.tgz", ()),
     "digits, 450 images": ("examples/digits/digits.nnef.tgz", ("image=450,1,8,8",)),
 }
+
+
+_Groups: TypeAlias = "dict[str, list[tuple[str, list[Kernel]]]]"
+"""(name, kernels) of networks, by group."""
 
 
 class Coverage(NamedTuple):
@@ -68,10 +74,10 @@ def main(
     counts = arguments.counts_of(threads, "--threads")
     arguments.check_writable(json, "--json")
     os.environ["NNEFC_ISA"] = BUILD + row_of(row).name
+    shipped, networks = brief_kernels(counts) if brief else (release_kernels(), {})
     found: dict[str, Coverage] = {}
-    shipped = release_kernels(brief=brief)
     for group in wanted:
-        for name, kernels in kernels_by_network(group, counts, models_dir):
+        for name, kernels in networks.get(group) or kernels_by_network(group, counts, models_dir):
             found[name] = coverage(kernels, shipped)
     for path in model or ():
         found[str(path)] = coverage(_of_file(path, (), counts), shipped)
@@ -80,21 +86,35 @@ def main(
         json.write_text(json_module.dumps(_facts(found, len(shipped), row), indent=1) + "\n")
 
 
-def release_kernels(*, brief: bool = False) -> frozenset[Kernel]:
-    """The kernels of the release wheel for the instruction set of this process.
-
-    `brief`: only those for one machine and batches of 1, in a seventh of the time.
-    """
+def release_kernels() -> frozenset[Kernel]:
+    """The kernels of the release wheel for the instruction set of this process."""
     from kernel_packs.networks import SETS, kernels_of
     from kernel_packs.usual import usual_kernels
 
-    networks = SETS["release"].networks
-    if brief:
-        networks = [name for name in networks if not name.endswith("batch 4")]
-    find = partial(kernels_of, complete=True, brief=brief)
+    find = partial(kernels_of, complete=True)
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
-        kernels = pool.map(find, networks)
+        kernels = pool.map(find, SETS["release"].networks)
         return frozenset(usual_kernels()).union(*kernels)
+
+
+def brief_kernels(threads: list[int]) -> tuple[frozenset[Kernel], _Groups]:
+    """The `release_kernels` for one machine and batches of 1, and the kernels of the networks of
+    the groups zoo and exports.
+
+    It takes a tenth of the time: each network is prepared once.
+    """
+    from kernel_packs.networks import SETS, kernels_of, prepared
+    from kernel_packs.usual import usual_kernels
+
+    shipped = set(usual_kernels())
+    groups: _Groups = {"zoo": [], "exports": []}
+    for name in SETS["release"].networks:
+        graph = prepared(name)
+        if not name.endswith("batch 4"):
+            shipped.update(kernels_of(name, complete=True, brief=True, graph=graph))
+        if group := _group_of(name):
+            groups[group].append((name, _lowered(graph, _is_dynamic(name), threads)))
+    return frozenset(shipped), groups
 
 
 def coverage(kernels: Collection[Kernel], shipped: Collection[Kernel]) -> Coverage:
@@ -126,39 +146,54 @@ def kernels_by_network(
 
 def _of_set(group: str, threads: list[int]) -> Iterator[tuple[str, list[Kernel]]]:
     """The networks of the zoo, or the exported ones, as they are lowered on this machine."""
-    from kernel_packs.networks import NETWORKS
-    from nnefc.cli.cache.warm import GraphToWarm
+    from kernel_packs.networks import NETWORKS, prepared
 
-    for name, make in NETWORKS.items():
-        if name.startswith("exported ") == (group == "exports") and "typical" not in name:
-            graph = make()
-            dynamic = (False, True) if name.endswith("symbolic") else (False,)
-            yield name, _lowered([GraphToWarm(graph, each) for each in dynamic], threads)
+    for name in NETWORKS:
+        if _group_of(name) == group:
+            yield name, _lowered(prepared(name), _is_dynamic(name), threads)
+
+
+def _group_of(name: str) -> str | None:
+    """The group of a network of the release set; None for typical graphs and layers."""
+    from kernel_packs.networks import NETWORKS
+
+    if name not in NETWORKS or name.startswith("typical "):
+        return None
+    return "exports" if name.startswith("exported ") else "zoo"
+
+
+def _is_dynamic(name: str) -> tuple[bool, ...]:
+    """Whether plans of other shapes follow the graph of that name; both are lowered."""
+    return (False, True) if name.endswith("symbolic") else (False,)
 
 
 def _of_file(path: Path, shapes: tuple[str, ...], threads: list[int]) -> list[Kernel]:
     from nnefc.cli.cache.warm import graphs_to_warm
     from nnefc.cli.support.options import parse_import
+    from nnefc.driver.lower_graph import prepare
 
     config = parse_import(shapes=list(shapes), random_weights=1 if path.suffix == ".nnef" else None)
-    return _lowered(graphs_to_warm({str(path): config}), threads)
+    kernels: dict[Kernel, None] = {}
+    for each in graphs_to_warm({str(path): config}):
+        found = _lowered(prepare(each.graph), (each.dynamic_shapes,), threads)
+        kernels.update(dict.fromkeys(found))
+    return list(kernels)
 
 
-def _lowered(graphs: Any, threads: list[int]) -> list[Kernel]:
-    from nnefc.driver.lower_graph import lower_prepared, prepare
+def _lowered(graph: Graph, dynamic: tuple[bool, ...], threads: list[int]) -> list[Kernel]:
+    """The kernels of a prepared graph; `dynamic`: values of `dynamic_shapes`."""
+    from nnefc.driver.lower_graph import lower_prepared
     from nnefc.options.compile_config import CompileConfig
 
     kernels: dict[Kernel, None] = {}
-    for each in graphs:
-        prepared = prepare(each.graph)
-        for count in threads:
-            program = lower_prepared(
-                prepared.clone(),
-                CompileConfig(count, algorithms={}),
-                dynamic_shapes=each.dynamic_shapes,
-                keep_sources=True,
-            )
-            kernels.update(dict.fromkeys(program.kernels))
+    for is_dynamic, count in itertools.product(dynamic, threads):
+        program = lower_prepared(
+            graph.clone(),
+            CompileConfig(count, algorithms={}),
+            dynamic_shapes=is_dynamic,
+            keep_sources=True,
+        )
+        kernels.update(dict.fromkeys(program.kernels))
     return list(kernels)
 
 

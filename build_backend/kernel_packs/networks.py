@@ -113,17 +113,23 @@ SETS: Final[Mapping[str, Selection]] = {
 """The values that the setting `kernels` of a build may have."""
 
 
-def kernels_of(network: str, *, complete: bool = False, brief: bool = False) -> list[Kernel]:
+def prepared(network: str) -> Graph:
+    """The prepared graph of a network of a `Selection`."""
+    return prepare((LAYERS.get(network) or NETWORKS[network])())
+
+
+def kernels_of(
+    network: str, *, complete: bool = False, brief: bool = False, graph: Graph | None = None
+) -> list[Kernel]:
     """The kernels to ship for a network and the instruction set of this process.
 
     Those with substitutes are replaced by the first, which many networks share.  `complete`: see
-    `Selection`.  `brief`: for one machine only.
+    `Selection`.  `brief`: for one machine only.  `graph`: the network, if it is `prepared` already.
     """
-    layer = LAYERS.get(network)
     machines = MACHINES if network in _WHOLE else MACHINES[::3]
-    if layer is not None or brief:
+    if network in LAYERS or brief:
         machines = MACHINES[:1]
-    graph = prepare((layer or NETWORKS[network])())
+    graph = graph or prepared(network)
     kernels: dict[Kernel, None] = {}
     for machine in machines:
         program = lower_prepared(
