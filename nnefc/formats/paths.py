@@ -21,6 +21,8 @@ ONNX_SUFFIX = ".onnx"
 TFLITE_SUFFIX = ".tflite"
 CIRCLE_SUFFIX = ".circle"
 TORCH_SUFFIX = ".pt2"
+TORCH_SUFFIXES = (TORCH_SUFFIX, ".pt", ".pth")
+"""Names of programs of `torch.export.save`, and of other files of PyTorch, which are refused."""
 TFLITE_IDENTIFIER = b"TFL3"
 """Bytes 4 to 8 of a TensorFlow Lite file."""
 CIRCLE_IDENTIFIER = b"CIR0"
@@ -57,8 +59,8 @@ def is_tflite(path: FilePath) -> bool:
 
 
 def is_torch(path: FilePath) -> bool:
-    """Whether a path names a program of `torch.export.save`."""
-    return os.fspath(path).lower().endswith(TORCH_SUFFIX)
+    """Whether a path names a program of `torch.export.save`, or another file of PyTorch."""
+    return os.fspath(path).lower().endswith(TORCH_SUFFIXES)
 
 
 def _beginning(path: FilePath, count: int) -> bytes:

@@ -18,6 +18,7 @@ from nnefc.pytorch.check_tensors import check_tensors
 from nnefc.pytorch.dimension_names import check_example
 from nnefc.pytorch.export_program import export_program
 from nnefc.pytorch.module_weights import ModuleWeights
+from nnefc.pytorch.read_fx import STATES, TOKEN
 from nnefc.pytorch.rename_symbols import named_symbols
 from nnefc.pytorch.results import Results
 from nnefc.support.errors import NnefError, warn_python
@@ -33,9 +34,8 @@ if TYPE_CHECKING:
     from nnefc.runtime.run.model_interface import Model
 
 
-_STATE: Final = "BUFFER_MUTATION"
 _CHANGED_INPUT: Final = "USER_INPUT_MUTATION"
-"""Kinds of outputs of exported programs."""
+"""The kind of outputs that are new values of arguments."""
 
 
 class CompiledModule:
@@ -61,7 +61,8 @@ class CompiledModule:
         self._arguments = CallArguments(program, labels, signature)
         self._weights = ModuleWeights(program, read)
         self._results = Results(read)
-        listed = [x for x in program.graph_signature.output_specs if x.kind.name != _STATE]
+        unlisted = {TOKEN, *STATES}
+        listed = [x for x in program.graph_signature.output_specs if x.kind.name not in unlisted]
         specs = program.graph_signature.input_specs
         names = [x.arg.name for x in specs if x.kind.name == "USER_INPUT"]
         changed = {

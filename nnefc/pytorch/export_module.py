@@ -6,7 +6,7 @@ import dataclasses
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from nnefc.formats.container_writer import require_writable_container
 from nnefc.formats.files import require_path
@@ -80,7 +80,13 @@ def export(
     if exporter not in EXPORTERS or options:
         listed = ", ".join(options) or f"exporter = {exporter!r}"
         hint = 'exporter="torch_to_nnef" has version, compression and options of TractNNEF'
+        if exporter not in EXPORTERS:
+            hint = f"exporters are {', '.join(map(repr, EXPORTERS))}"
         raise NnefError.of("input/option", f"{listed}: no option of this exporter", hint=hint)
+    if to not in get_args(To):
+        known = ", ".join(map(repr, get_args(To)))
+        hint = "nnefc convert network.pt2 -o network.onnx writes ONNX"
+        raise NnefError.of("input/argument", f"to = {to!r}: must be one of {known}", hint=hint)
     require_path("the archive", path)
     require_writable_container(path)
     arguments = check_inputs(inputs)

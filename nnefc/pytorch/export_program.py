@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from nnefc.frontends.torch.check_operators import unknown_operators
 from nnefc.frontends.torch.program import Program
@@ -16,6 +17,9 @@ from nnefc.support.errors import NnefError
 if TYPE_CHECKING:
     import torch
     from torch.export import ExportedProgram
+
+_RECURRENT: Final = r"The tensor attributes self\._flat_weights"
+"""The beginning of a warning about the list of weights that PyTorch's recurrent layers keep."""
 
 
 class ExportedModule(NamedTuple):
@@ -73,7 +77,8 @@ def _by_pytorch(function: Callable[[], Any]) -> Any:
     import torch
 
     try:
-        with torch.no_grad():
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=_RECURRENT)
             return function()
     except Exception as error:  # PyTorch raises errors of many classes
         raise export_error(error) from error

@@ -29,7 +29,7 @@ from nnefc.frontends.torch.program import (
     Ref,
 )
 from nnefc.frontends.torch.shape_guards import conditions_of
-from nnefc.frontends.torch.used_nodes import used_nodes
+from nnefc.frontends.torch.used_nodes import used_nodes, without_outputs
 from nnefc.ir import DType
 from nnefc.support.errors import NnefError, Place
 
@@ -39,6 +39,11 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
 Array = np.ndarray[Any, Any]
+
+TOKEN: Final = "TOKEN"
+"""The kind of inputs and outputs that order operators with effects; they have no value."""
+STATES: Final = frozenset(("BUFFER_MUTATION", "PARAMETER_MUTATION"))
+"""The kinds of outputs that are new values of tensors of the module."""
 
 _FRAME: Final = re.compile(r'File "([^"]+)", line (\d+)')
 _FILE: Final = "the module"
@@ -51,15 +56,39 @@ def read_exported(program: ExportedProgram) -> tuple[Program, dict[str, Array]]:
     Raises NnefError `torch/unsupported` for inputs that are objects.
     """
     reader = _Reader(program.graph_module)
+    inputs = _inputs(reader, program)
+    signature = program.graph_signature
+    graph = reader.graph(program.graph)
+    kinds = [each.kind.name for each in signature.output_specs]
+    graph = without_outputs(graph, [i for i, kind in enumerate(kinds) if kind == TOKEN])
+    specs = [each for each in signature.output_specs if each.kind.name != TOKEN]
+    outputs = [
+        _output(i, spec, value, reader.kind_of(value))
+        for i, (spec, value) in enumerate(zip(specs, graph.outputs, strict=True))
+    ]
+    exported: Any = program
+    constraints = exported.range_constraints.items()
+    ranges = {str(symbol): _range(each) for symbol, each in constraints}
+    every = (*numbers_as_values(inputs), *reader.attributes)
+    conditions = conditions_of(getattr(program, "_guards_code", ()), every, ranges)
+    facts = (graph, every, tuple(outputs), reader.bodies, ranges)
+    return Program("graph", _FILE, *facts, conditions=conditions), reader.arrays
+
+
+def _inputs(reader: _Reader, program: ExportedProgram) -> list[Input]:
+    """The inputs of a program; arrays and constants are noted."""
     signature = program.graph_signature
     tensors: dict[str, Any] = {**program.constants, **program.state_dict}
-    changed = {*signature.buffers_to_mutate.values()}
+    changed = {*signature.buffers_to_mutate.values(), *signature.parameters_to_mutate.values()}
     placeholders = {each.name: each for each in program.graph.nodes if each.op == "placeholder"}
     inputs: list[Input] = []
     for spec in signature.input_specs:
         node = placeholders[spec.arg.name]
         if spec.kind.name == "USER_INPUT":
             inputs += reader.user_input(node)
+            continue
+        if spec.kind.name == TOKEN:
+            reader.constants[node.name] = None
             continue
         if spec.kind.name not in ("PARAMETER", "BUFFER", "CONSTANT_TENSOR"):
             message = f"the input '{node.name}' of kind {spec.kind.name} is no tensor"
@@ -68,19 +97,7 @@ def read_exported(program: ExportedProgram) -> tuple[Program, dict[str, Array]]:
         kind = InputKind.STATE if label in changed else InputKind.ARRAY
         reader.arrays[label] = array_of(tensors[label], label)
         inputs.append(reader.input(node, kind, label))
-    graph = reader.graph(program.graph)
-    outputs = [
-        _output(i, spec, value, reader.kind_of(value))
-        for i, (spec, value) in enumerate(zip(signature.output_specs, graph.outputs, strict=True))
-    ]
-    exported: Any = program
-    constraints = exported.range_constraints.items()
-    ranges = {str(symbol): _range(each) for symbol, each in constraints}
-    every = (*numbers_as_values(inputs), *reader.attributes)
-    conditions = conditions_of(getattr(program, "_guards_code", ()), every, ranges)
-    facts = (graph, every, tuple(outputs), reader.bodies, ranges)
-    read = Program("graph", _FILE, *facts, conditions=conditions)
-    return read, reader.arrays
+    return inputs
 
 
 def read_graph(
@@ -111,7 +128,7 @@ def _output(index: int, spec: Any, value: Argument, kind: OutputKind) -> Output:
     if spec.kind.name == "USER_OUTPUT":
         label = value.name if isinstance(value, Ref) else f"output_{index}"
         return Output(value, label, kind)
-    if spec.kind.name == "BUFFER_MUTATION":
+    if spec.kind.name in STATES:
         return Output(value, str(spec.target), OutputKind.STATE)
     if spec.kind.name == "USER_INPUT_MUTATION":
         return Output(value, f"{spec.target}_changed", kind)
@@ -172,7 +189,7 @@ class _Reader:
         """The tensors that are attributes of graph modules."""
         self._count = 0
         """The number of bodies."""
-        self._constants: dict[str, Argument] = {}
+        self.constants: dict[str, Argument] = {}
         """The values of inputs that are constants, and of attributes, in the present graph."""
 
     def user_input(self, node: fx.Node) -> list[Input]:
@@ -188,7 +205,7 @@ class _Reader:
         if isinstance(value, torch.SymFloat | torch.SymBool):
             message = f"the input '{node.name}' is a number that is no integer"
             raise NnefError.of("torch/unsupported", message, place_of(node) or Place(_FILE))
-        self._constants[node.name] = value
+        self.constants[node.name] = value
         return []
 
     def kind_of(self, value: Argument) -> OutputKind:
@@ -232,7 +249,7 @@ class _Reader:
         """Note a body or a constant tensor of a graph module."""
         value: Any = operator.attrgetter(str(node.target))(module)
         if hasattr(value, "graph"):
-            self._constants[node.name] = self._body(node.name, value)
+            self.constants[node.name] = self._body(node.name, value)
             return
         if module is not self._module:
             message = f"the tensor '{node.target}' of a branch or a loop is not its operand"
@@ -247,12 +264,14 @@ class _Reader:
         """Note the graph of a branch or a loop, in which names stand for other values."""
         body = f"{name}_{self._count}"
         self._count += 1
-        outer, self._constants = self._constants, {}
+        outer, self.constants = self.constants, {}
         self.bodies[body] = self.graph(module.graph, module)
-        self._constants = outer
+        self.constants = outer
         return Body(body)
 
     def _node(self, node: fx.Node) -> Node:
+        from torch._ops import OpOverload
+
         target: Any = node.target
         schema = getattr(target, "_schema", None)
         names = [each.name for each in schema.arguments] if schema else []
@@ -262,14 +281,18 @@ class _Reader:
         }
         arguments.update((name, self._argument(each)) for name, each in node.kwargs.items())
         dtypes = _dtypes(node.meta.get("val"))
-        return Node(node.name, target_name(target), arguments, dtypes, place_of(node), _path(node))
+        name = target_name(target)
+        called = next((each for each in node.args if isinstance(each, OpOverload)), None)
+        name = f"{name}({called})" if called else name
+        return Node(node.name, name, arguments, dtypes, place_of(node), _path(node))
 
     def _argument(self, value: Any) -> Argument:
         import torch
         from torch import fx
+        from torch._ops import OpOverload
 
         if isinstance(value, fx.Node):
-            known = self._constants.get(value.name, self)
+            known = self.constants.get(value.name, self)
             return Ref(value.name) if known is self else known  # pyright: ignore[reportReturnType]
         if isinstance(value, list | tuple):
             return tuple(map(self._argument, value))  # pyright: ignore[reportUnknownArgumentType]
@@ -277,6 +300,8 @@ class _Reader:
             return ItemType(type_name(value))
         if isinstance(value, torch.layout | torch.device | torch.memory_format):
             return str(value)
+        if isinstance(value, OpOverload):
+            return target_name(value)
         if value is None or isinstance(value, bool | int | float | complex | str):
             return value
         message = f"an argument of type {type(value).__name__} is not supported"

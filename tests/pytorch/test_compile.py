@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ pytest.importorskip("torch", reason="PyTorch is not installed")
 import torch
 from torch import nn
 
+import nnefc
 import nnefc.pytorch
 from nnefc.support.errors import NnefError
 
@@ -34,6 +36,40 @@ class Sparse(nn.Module):
 
     def forward(self, x: Any) -> Any:
         return (x * self.turns).abs()
+
+
+class Training(nn.Module):
+    """A module that changes a parameter, and needs a factorisation where `inverts`."""
+
+    def __init__(self, inverts: bool = False) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+        self.inverts = inverts
+
+    def forward(self, x: Any) -> Any:
+        self.linear.weight.mul_(1.5)
+        return torch.linalg.inv(self.linear(x)) if self.inverts else self.linear(x)
+
+
+def test_parameters_that_a_module_changes_are_states() -> None:
+    torch.manual_seed(0)
+    module, x = Training(), torch.randn(3, 3)
+    model = nnefc.pytorch.compile(copy.deepcopy(module), (x,))
+    with torch.no_grad():
+        for _ in range(2):
+            torch.testing.assert_close(model(x), module(x))
+
+
+def test_operators_with_effects_are_refused_by_name(tmp_path: Path) -> None:
+    """PyTorch orders them by tokens, which have no values."""
+    module, x = Training(inverts=True), torch.randn(3, 3)
+    with pytest.raises(NnefError, match=r"aten\.linalg_inv_ex\.default: factorisations"):
+        nnefc.pytorch.compile(module, (x,))
+    with torch.no_grad():
+        program = torch.export.export(module, (x,)).run_decompositions()
+    torch.export.save(program, tmp_path / "inverse.pt2")
+    with pytest.raises(NnefError, match=r"aten\.linalg_inv_ex\.default: factorisations"):
+        nnefc.compile(tmp_path / "inverse.pt2")
 
 
 def test_arguments_that_a_module_changes_are_changed() -> None:

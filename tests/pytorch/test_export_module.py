@@ -137,6 +137,8 @@ LINEAR, X = nn.Linear(3, 2), torch.randn(4, 2, 3)
         (LINEAR, {"exporter": "other"}, "exporter = 'other'"),
         (LINEAR, {"dynamic_axes": {"input": {2: "F"}}}, "the module fixes it to 3"),
         (LINEAR, {"output_names": ["a", "b"]}, "2 names, expected 1"),
+        (LINEAR, {"to": "onnx"}, "to = 'onnx': must be one of 'auto', 'nnef', 'tract'"),
+        (LINEAR, {"to": "nnef", "dynamic_axes": {"input": {0: "B"}}}, "NNEF 1.0.2 has no symbols"),
     ],
 )
 def test_nothing_is_written_after_an_error(

@@ -64,6 +64,10 @@ def document_for(graph: Graph, extents: Extents, to: To = "auto") -> NnefModel:
     """The document of a graph, whose extents may be symbolic, as `document_of`."""
     require_inputs(graph)
     if to == "nnef":
+        if extents.symbols:
+            message = f"NNEF 1.0.2 has no symbols, and extents are {', '.join(extents.symbols)}"
+            hint = 'give the extents values, or write the dialect of tract: to="tract"'
+            raise NnefError.of("flatten/symbol", message, hint=hint)
         return nnef_model(graph)
     if to == "tract":
         return tract_model(graph, extents, ())

@@ -32,6 +32,8 @@ from nnefc.support.limits import Limits
 _OLD_PROGRAM: Final = "serialized_exported_program.json"
 _OLD_TENSORS: Final = ("serialized_constants.pt", "serialized_state_dict.pt")
 _FORMAT: Final = "archive_format"
+_ZIP: Final = b"PK"
+_EXPORT: Final = "export the module with torch.export.export, and save that with torch.export.save"
 _DAMAGED: Final = "save the program again with torch.export.save"
 
 
@@ -101,6 +103,10 @@ def open_torch_archive(path: FilePath, limits: Limits) -> TorchArchive:
 
 def read_torch_archive(file: BinaryIO, name: str, limits: Limits) -> TorchArchive:
     """The program of an open file; raises as `open_torch_archive` does."""
+    if file.read(len(_ZIP)) not in (_ZIP, b""):
+        message = "this file is no archive of torch.export.save"
+        raise NnefError.of(RULE, message, Place(name), _EXPORT)
+    file.seek(0)
     members = open_zip(file, name, limits, mapped=True)
     if members.find(_OLD_PROGRAM):
         return _old_archive(members, name, limits)
@@ -121,9 +127,9 @@ def _what_is_there(members: ArchiveMembers) -> str:
     """A hint about archives of other kinds."""
     names = {each.rpartition("/")[2] for each in members.paths}
     if "constants.pkl" in names:
-        return "this is a program of TorchScript: export the module with torch.export.export"
+        return f"this is a program of TorchScript: {_EXPORT}"
     if "data.pkl" in names:
-        return "these are objects of torch.save: export the module with torch.export.export"
+        return f"these are objects of torch.save: {_EXPORT}"
     return "save the program with torch.export.save"
 
 

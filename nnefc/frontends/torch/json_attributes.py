@@ -18,6 +18,8 @@ def attribute(kind: str, value: Any) -> Argument:
             return ItemType(SCALAR_TYPES.get(value, f"code {value}"))
         case "as_memory_format" | "as_layout":
             return f"{kind.removeprefix('as_')} {integer(value)}"
+        case "as_operator":
+            return text(value)
         case "as_device":
             return text(value["type"])
         case "as_complex":

@@ -44,7 +44,10 @@ def _by_pytorch(
     from nnefc.frontends.torch.through_pytorch import decomposed
 
     for whole in (False, True):
-        program, found = decomposed(archive, read, arrays, limits, whole)
+        try:
+            program, found = decomposed(archive, read, arrays, limits, whole)
+        except NnefError as error:
+            raise NnefError([*diagnostics.errors, *error.errors]) from None
         unknown = unknown_operators(program)
         if not unknown:
             return program, found

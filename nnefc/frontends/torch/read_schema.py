@@ -42,7 +42,7 @@ from nnefc.frontends.torch.program import (
 )
 from nnefc.frontends.torch.shape_guards import conditions_of
 from nnefc.frontends.torch.symbolic_extents import extent_text
-from nnefc.frontends.torch.used_nodes import names_in, used_nodes
+from nnefc.frontends.torch.used_nodes import names_in, used_nodes, without_outputs
 from nnefc.support.errors import NnefError, Place
 
 VERSION: Final = 8
@@ -50,6 +50,8 @@ VERSION: Final = 8
 _OLDEST: Final = 5
 _FRAME: Final = re.compile(r'File "([^"]+)", line (\d{1,9})')
 _LIBRARY: Final = re.compile(r"[/\\]site-packages[/\\]torch[/\\]|^torch/|^<")
+_MUTATIONS: Final = ("buffer_mutation", "parameter_mutation")
+"""The kinds of results that are new values of tensors of the module."""
 _MOST_DEPTH: Final = 100
 """Depth of bodies within bodies."""
 
@@ -109,19 +111,17 @@ class _Reader:
         """The whole program."""
         module = json_object(stored["graph_module"])
         main, signature = json_object(module["graph"]), json_object(module["signature"])
-        changed = {
-            text(value["buffer_name"])
-            for kind, value in map(union, json_list(signature["output_specs"]))
-            if kind == "buffer_mutation"
-        }
+        specs = [union(each) for each in json_list(signature["output_specs"])]
+        changed = {_changed(*each) for each in specs if each[0] in _MUTATIONS}
         tensors = json_object(main["tensor_values"])
         inputs = [
             each
             for spec in json_list(signature["input_specs"])
             for each in self._inputs(*union(spec), tensors, json_object(main), changed)
         ]
-        graph = self.graph(main, 0)
-        specs = [union(each) for each in json_list(signature["output_specs"])]
+        tokens = [i for i, (kind, _) in enumerate(specs) if kind == "token"]
+        graph = without_outputs(self.graph(main, 0), tokens)
+        specs = [each for each in specs if each[0] != "token"]
         outputs = [
             self._output(i, *pair, tensors)
             for i, pair in enumerate(zip(specs, graph.outputs, strict=True))
@@ -155,6 +155,8 @@ class _Reader:
                     name = text(value["as_name"])
                     extents = (_extent(graph["sym_int_values"][name]),)
                     yield Input(name, InputKind.NUMBER, name, "int64", extents)
+            case "token":  # it orders operators with effects, and has no value
+                self._constants[text(spec["arg"]["name"])] = None
             case "constant_input":
                 self._constants[text(spec["name"])] = constant(*union(spec["value"]))
             case "parameter" | "buffer" | "tensor_constant":
@@ -174,8 +176,8 @@ class _Reader:
                 if not isinstance(value, Ref):
                     return Output(value, f"output_{index}", OutputKind.CONSTANT)
                 return Output(value, value.name, _kind_of(value, tensors))
-            case "buffer_mutation":
-                return Output(value, text(given["buffer_name"]), OutputKind.STATE)
+            case kind if kind in _MUTATIONS:
+                return Output(value, _changed(kind, given), OutputKind.STATE)
             case "user_input_mutation":
                 what = _kind_of(value, tensors)
                 return Output(value, f"{text(given['user_input_name'])}_changed", what)
@@ -273,6 +275,11 @@ class _Reader:
 
     def _named(self, name: str) -> Argument:
         return self._constants[name] if name in self._constants else Ref(name)
+
+
+def _changed(kind: str, given: Any) -> str:
+    """The name of the tensor of the module that a result is the new value of."""
+    return text(given[f"{kind.removesuffix('_mutation')}_name"])
 
 
 def _kind_of(value: Argument, tensors: Mapping[str, Any]) -> OutputKind:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
-from nnefc.frontends.torch.program import Argument, Node, Ref
+from nnefc.frontends.torch.program import Argument, Graph, Node, Ref
 from nnefc.frontends.torch.registry import is_in_place
 
 
@@ -17,6 +17,12 @@ def used_nodes(nodes: Sequence[Node], outputs: tuple[Argument, ...]) -> tuple[No
             used.append(node)
             wanted.update(names_in(tuple(node.arguments.values())))
     return tuple(reversed(used))
+
+
+def without_outputs(graph: Graph, dropped: Collection[int]) -> Graph:
+    """A graph that lacks the outputs at these places, and the nodes that only they depend on."""
+    outputs = tuple(x for i, x in enumerate(graph.outputs) if i not in dropped)
+    return Graph(graph.inputs, used_nodes(graph.nodes, outputs), outputs)
 
 
 def names_in(argument: Argument) -> Iterator[str]:

@@ -196,7 +196,8 @@ def test_files_of_other_kinds_are_explained(tmp_path: Path) -> None:
     saved = BytesIO()
     torch.save({"x": torch.zeros(3)}, saved)
     assert "torch.save" in str(refusal(tmp_path / "a.pt2", saved.getvalue()))
-    assert "zip" in str(refusal(tmp_path / "a.pt2", b"not an archive")).lower()
+    assert "torch.save" in str(refusal(tmp_path / "net.pth", saved.getvalue()))
+    assert "torch.export.save" in str(refusal(tmp_path / "a.pt2", b"not an archive"))
 
 
 def test_pickles_are_never_executed(program: Any, tmp_path: Path) -> None:

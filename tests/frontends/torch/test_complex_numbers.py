@@ -57,7 +57,9 @@ class Arithmetic(nn.Module):
         products = (w @ w.transpose(0, 1)).unsqueeze(0)[:, 1:]
         several = torch.stack((z - y, torch.exp(z * 0.1))).sum(0, keepdim=True)
         where = torch.where(x > 0, z, x * y)
+        sums = torch.einsum("ab,cb,dc->ad", z, z.conj(), (x @ x.mT) * 1j)
         return (
+            torch.view_as_real(sums),
             torch.view_as_real(products),
             *(products.abs(), several.angle(), several.real, where.imag, x.angle()),
             torch.view_as_real((y - z) ** 2 / x + y.to(torch.complex64)),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -262,6 +264,20 @@ def _of_lists(name: str) -> None:
 
 _of_lists("cat")
 _of_lists("stack")
+
+
+@complex_operator("aten.einsum.default")
+def einsum(make: OpBuilder, equation: str, tensors: Number, path: Number = None) -> Any:
+    """The sum over all choices of a part of each tensor, which is linear in every one of them."""
+    terms: tuple[list[Any], ...] = ([], [], [], [])
+    parts = [(x.real, x.imag) if isinstance(x, ComplexPair) else (x,) for x in tensors]
+    for chosen in itertools.product(*map(enumerate, parts)):
+        power = sum(i for i, _ in chosen) % 4  # of the imaginary unit
+        operands = tuple(x for _, x in chosen)
+        terms[power].append(_real(make, "einsum.default", equation, operands, path))
+    sums: list[Any] = [reduce(partial(make, "add"), each) if each else None for each in terms]
+    pairs = ((sums[0], sums[2]), (sums[1], sums[3]))
+    return ComplexPair(*(x if y is None else make("sub", x, y) for x, y in pairs))
 
 
 @complex_operator("aten.where.self")
