@@ -77,16 +77,7 @@ def export(
         names = {"input_names": input_names, "output_names": output_names}
         symbols = {"dynamic_axes": dynamic_axes, "assertions": assertions}
         return export_traced(module, inputs, path, **names, **symbols, **options)
-    if exporter not in EXPORTERS or options:
-        listed = ", ".join(options) or f"exporter = {exporter!r}"
-        hint = 'exporter="torch_to_nnef" has version, compression and options of TractNNEF'
-        if exporter not in EXPORTERS:
-            hint = f"exporters are {', '.join(map(repr, EXPORTERS))}"
-        raise NnefError.of("input/option", f"{listed}: no option of this exporter", hint=hint)
-    if to not in get_args(To):
-        known = ", ".join(map(repr, get_args(To)))
-        hint = "nnefc convert network.pt2 -o network.onnx writes ONNX"
-        raise NnefError.of("input/argument", f"to = {to!r}: must be one of {known}", hint=hint)
+    _check_options(exporter, to, options)
     require_path("the archive", path)
     require_writable_container(path)
     arguments = check_inputs(inputs)
@@ -100,6 +91,20 @@ def export(
     written = _document(named_symbols(program, axes), arrays, to, conditions)
     written.write(path)
     return Path(path)
+
+
+def _check_options(exporter: str, to: str, options: Mapping[str, Any]) -> None:
+    """Raise NnefError for unknown exporters, languages and options."""
+    if exporter not in EXPORTERS or options:
+        listed = ", ".join(options) or f"exporter = {exporter!r}"
+        hint = 'exporter="torch_to_nnef" has version, compression and options of TractNNEF'
+        if exporter not in EXPORTERS:
+            hint = f"exporters are {', '.join(map(repr, EXPORTERS))}"
+        raise NnefError.of("input/option", f"{listed}: no option of this exporter", hint=hint)
+    if to not in get_args(To):
+        known = ", ".join(map(repr, get_args(To)))
+        hint = "nnefc convert network.pt2 -o network.onnx writes ONNX"
+        raise NnefError.of("input/argument", f"to = {to!r}: must be one of {known}", hint=hint)
 
 
 def _program(
