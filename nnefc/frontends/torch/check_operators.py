@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from nnefc.frontends.torch.program import Graph, Node, Program
@@ -42,23 +43,38 @@ def shared_changes(graph: Graph) -> list[Node]:
 
     The program uses the results of the others in place of these tensors.
     """
-    nodes = graph.nodes
-    by_name = {each.name: each for each in nodes}
-    returned = set(names_in(graph.outputs))
+    by_name = {each.name: each for each in graph.nodes}
+    users: dict[str, list[int]] = {}
+    for i, node in enumerate(graph.nodes):
+        for name in _uses(node):
+            users.setdefault(name, []).append(i)
+    for name in names_in(graph.outputs):
+        users.setdefault(name, []).append(len(graph.nodes))
     found: list[Node] = []
-    for i, node in enumerate(nodes):
+    for i, node in enumerate(graph.nodes):
         if not is_in_place(node.target) or _changes_nothing(node):
             continue
         changed = next(names_in(node.arguments.get("self")), "")
         source = by_name.get(changed)
-        shared = {changed}
-        for each in nodes[:i]:
-            if _is_view(each) and _uses(each) & shared:
-                shared.add(each.name)
-        seen = returned & shared or any(_uses(each) & shared for each in nodes[i + 1 :])
-        if source is None or _is_view(source) or seen:
+        if source is None or _is_view(source) or _is_seen(graph.nodes, users, changed, i):
             found.append(node)
     return found
+
+
+def _is_seen(
+    nodes: Sequence[Node], users: Mapping[str, Sequence[int]], changed: str, at: int
+) -> bool:
+    """Whether a node behind `at`, or a result, uses a tensor or one of its views.
+
+    `users`: the positions of the nodes that use a value, in order.
+    """
+    pending = [changed]
+    while pending:
+        positions = users.get(pending.pop(), ())
+        if positions and positions[-1] > at:
+            return True
+        pending += [nodes[i].name for i in positions if i < at and _is_view(nodes[i])]
+    return False
 
 
 def _changes_nothing(node: Node) -> bool:

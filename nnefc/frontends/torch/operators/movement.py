@@ -188,6 +188,7 @@ def split(make: OpBuilder, self: Operand, split_size: int, dim: int = 0) -> Any:
     at = normalize_axis(dim, self.type.rank)
     extent = self.type.dims[at]
     count = max(1, -(-extent // split_size)) if split_size else 1
+    make.budget.take_items(count)
     sizes = [split_size] * (count - 1) + [extent - split_size * (count - 1)]
     return split_at(make, self, at, sizes)
 

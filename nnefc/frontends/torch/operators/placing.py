@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -23,6 +23,16 @@ from nnefc.frontends.torch.program import Node, Ref
 from nnefc.frontends.torch.registry import Integers, Number, operator
 from nnefc.ir import DType, TensorType
 from nnefc.symbolic.integers import is_symbolic
+
+MOST_COMPUTED: Final = 1 << 27
+"""Indices and weights that an operator computes while the graph is built: 1 GiB of them."""
+
+
+def require_room(items: int) -> None:
+    """Raise OperatorError if so many numbers are not computed while the graph is built."""
+    if items > MOST_COMPUTED:
+        message = f"{items} indices or weights, more than {MOST_COMPUTED}"
+        raise OperatorError("torch/unsupported", message)
 
 
 def known_indices(items: Array) -> KnownTensor:
@@ -170,6 +180,7 @@ def _triangle_indices(name: str, *, above: bool) -> None:
     def compute(
         make: OpBuilder, row: int, col: int, offset: int = 0, dtype: DType | None = None
     ) -> Any:
+        require_room(row * col)
         find = np.triu_indices if above else np.tril_indices
         return make.cast(known_indices(np.stack(find(row, offset, col))), dtype or DType.INT64)
 
@@ -188,7 +199,10 @@ def unfold(make: OpBuilder, self: Operand, dimension: int, size: int, step: int)
     """Windows along an axis; their items are the last axis."""
     x = self if self.type.rank else make.reshape(self, (1,))
     at = normalize_axis(dimension, x.type.rank)
+    if not 0 <= size <= x.type.dims[at] or step < 1:
+        raise OperatorError("torch/arguments", f"windows of {size} items in steps of {step}")
     count = (x.type.dims[at] - size) // step + 1
+    require_room(count * size)
     where = step * np.arange(count)[:, None] + np.arange(size)
     found = _at(make, x, where, at)
     rank = found.type.rank
@@ -227,11 +241,12 @@ def _strided(
         raise OperatorError("torch/unsupported", f"a strided view of a view, {source.target}")
     if is_symbolic((*size, *stride, *x.type.dims)):
         raise OperatorError("torch/unsupported", "a strided view of symbolic extents")
+    require_room(math.prod(size))
     where = np.full(tuple(size), offset or 0, np.int64)
     for axis, (extent, distance) in enumerate(zip(size, stride, strict=True)):
         steps = distance * np.arange(extent)
         where = where + steps.reshape((1,) * axis + (extent,) + (1,) * (len(size) - axis - 1))
-    if where.size and where.max() >= math.prod(x.type.dims):
+    if where.size and not 0 <= where.min() <= where.max() < math.prod(x.type.dims):
         raise OperatorError("torch/unsupported", "a strided view beyond the items of a tensor")
     return where
 
@@ -292,6 +307,7 @@ def repeated_indices(make: OpBuilder, repeats: Operand, output_size: Number = No
     if not isinstance(repeats, KnownTensor):
         message = "the number of repetitions is computed from the inputs"
         raise OperatorError("torch/value", message, "", [repeats])
+    require_room(int(repeats.array.sum()))
     items = np.repeat(np.arange(repeats.array.size), repeats.array.reshape(-1))
     return make.cast(known_indices(items), repeats.type.dtype)
 
@@ -333,6 +349,7 @@ def roll(make: OpBuilder, self: Operand, shifts: Integers, dims: Integers = ()) 
 
 @operator("aten.eye.default", "aten.eye.m")
 def eye(make: OpBuilder, n: int, m: int | None = None, dtype: DType | None = None) -> Any:
+    require_room(n * (n if m is None else m))
     return make.cast(KnownTensor(np.eye(n, m), DType.FLOAT64), dtype or DType.FLOAT32)
 
 

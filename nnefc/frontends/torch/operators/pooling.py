@@ -173,6 +173,7 @@ def adaptive_avg_pool(make: OpBuilder, self: Operand, output_size: Integers) -> 
 def _regions(make: OpBuilder, x: Operand, axis: int, count: int) -> list[Operand]:
     """The regions of an axis."""
     n = x.type.dims[axis]
+    make.budget.take_items(count)
     bounds = [(i * n // count, -((-(i + 1) * n) // count)) for i in range(count)]
     return [slice_in_dim(make, x, axis, *each) for each in bounds]
 

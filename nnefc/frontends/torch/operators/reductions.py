@@ -12,6 +12,7 @@ from nnefc.frontends.common.operators.axes import distinct_axes
 from nnefc.frontends.common.values import KnownTensor, Operand, has_no_items
 from nnefc.frontends.torch.item_types import in_reals, tensor
 from nnefc.frontends.torch.operators.elementwise import sub, truth
+from nnefc.frontends.torch.operators.placing import require_room
 from nnefc.frontends.torch.registry import Integers, Number, operator
 from nnefc.ir import DType
 
@@ -288,6 +289,7 @@ def cdist(make: OpBuilder, x1: Operand, x2: Operand, p: float, compute_mode: Num
 @operator("aten._pdist_forward.default")
 def pdist(make: OpBuilder, self: Operand, p: float = 2.0) -> Any:
     """Distances between each two rows of a matrix."""
+    require_room(self.type.dims[0] ** 2)
     first, second = np.triu_indices(self.type.dims[0], 1)
     a, b = (make("gather", self, known(each), axis=0) for each in (first, second))
     return vector_norm(make, make("sub", a, b), p, (-1,))

@@ -10,6 +10,7 @@ import numpy as np
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operators.resampling import Resampling, multiplied_along, resample
 from nnefc.frontends.common.values import Array, Operand, OperatorError
+from nnefc.frontends.torch.operators.placing import require_room
 from nnefc.frontends.torch.registry import Floats, Integers, Number, operator
 from nnefc.ir import DType
 from nnefc.ops.extended.resize import cubic
@@ -121,6 +122,7 @@ def _antialiased(
     given = factors or (None,) * len(sizes)
     for axis, (size, factor) in enumerate(zip(sizes, given, strict=True), 2):
         n, count = int(x.type.dims[axis]), int(size)
+        require_room(n * count)
         step = n / count if factor is None else 1 / factor
         if corners:
             step = (n - 1) / (count - 1) if count > 1 else 0.0
