@@ -54,17 +54,16 @@ BY_PARTS: Final = frozenset(
         *("squeeze.dims", "squeeze.dim", "squeeze.default", "unsqueeze.default"),
         *("clone.default", "alias.default", "detach.default", "lift_fresh_copy.default"),
         *("flip.default", "roll.default", "repeat.default", "gather.default", "unfold.default"),
-        *(
-            "sum.dim_IntList",
-            "sum.default",
-            "mean.dim",
-            "mean.default",
-            "neg.default",
-            "cumsum.default",
-            "diagonal.default",
-            "tril.default",
-        ),
-        *("triu.default", "sym_size.int", "sym_numel.default", "zeros_like.default"),
+        *("neg.default", "diagonal.default", "tril.default", "triu.default", "im2col.default"),
+        *("sym_size.int", "sym_numel.default", "zeros_like.default", "index_put.default"),
+        *("slice_scatter.default", "select_scatter.default", "diagonal_scatter.default"),
+        *("narrow_copy.default", "unbind_copy.int", "pixel_shuffle.default"),
+        *("channel_shuffle.default", "reflection_pad1d.default", "reflection_pad2d.default"),
+        *("reflection_pad3d.default", "replication_pad1d.default", "replication_pad2d.default"),
+        *("replication_pad3d.default", "masked_select.default", "as_strided.default"),
+        *("as_strided_copy.default", "as_strided_scatter.default", "permute_copy.default"),
+        *("pixel_unshuffle.default", "scatter.src", "scatter_add.default", "put.default"),
+        *("masked_scatter.default", "new_empty_strided.default"),
     )
 )
 """Operators that compute real and imaginary parts separately, as they do real tensors."""
@@ -80,12 +79,15 @@ def has_complex(value: Any) -> bool:
 
 
 def part(value: Any, index: int) -> Any:
-    """An argument in which real parts (0) or imaginary parts (1) stand for complex tensors."""
+    """An argument in which real parts (0) or imaginary parts (1) stand for complex tensors.
+
+    The type of a part stands for a complex item type.
+    """
     if isinstance(value, tuple):
         return tuple(part(each, index) for each in cast("tuple[Any, ...]", value))
-    if isinstance(value, ComplexPair):
+    if isinstance(value, ComplexPair | complex):
         return value.imag if index else value.real
-    return value
+    return COMPONENTS.get(value, value) if isinstance(value, str) else value
 
 
 def joined(real: Any, imag: Any) -> Any:

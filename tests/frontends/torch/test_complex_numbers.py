@@ -97,7 +97,7 @@ def test_complex_tensors_within_graphs_of_dynamo() -> None:
 
     class Partly(nn.Module):
         def forward(self, x: Any) -> Any:
-            z = torch.tanh(torch.complex(x, x + 1))
+            z = torch.acosh(torch.complex(x, x + 1))
             return torch.view_as_real(z) + torch.fft.ifft(torch.fft.fft(x)).real[..., None]
 
     torch.manual_seed(0)
@@ -122,10 +122,41 @@ def test_fourier_transforms() -> None:
 def test_operators_that_take_no_complex_tensors() -> None:
     class Wrong(nn.Module):
         def forward(self, x: Any) -> Any:
-            return torch.view_as_real(torch.tanh(torch.complex(x, x)))
+            return torch.view_as_real(torch.acosh(torch.complex(x, x)))
 
     with pytest.raises(NnefError, match="complex tensors are not supported") as caught:
         nnefc.pytorch.compile(Wrong(), (torch.randn(3),))
     (error,) = caught.value.errors
     assert error.place
     assert error.place.file == __file__
+
+
+class Functions(nn.Module):
+    """Functions beside branch cuts and at 0, comparisons, sums, norms and products."""
+
+    def forward(self, x: Any, y: Any) -> Any:
+        z = torch.complex(x, y)
+        w = z.reshape(3, -1)
+        functions = (
+            *(torch.sqrt, torch.sin, torch.cos, torch.tan, torch.sinh, torch.cosh, torch.tanh),
+            *(torch.sigmoid, torch.sgn, torch.expm1, torch.exp2, nn.functional.silu),
+        )
+        of_others = (torch.log, torch.log1p, torch.log2, torch.log10, torch.reciprocal)
+        safe = torch.where(z == 0, torch.ones_like(z) * 2j, z)
+        found = [f(z) for f in functions] + [f(safe) for f in (*of_others, torch.rsqrt)]
+        found += [z**3, safe**-2, z**0.5, z**2.5, safe ** (0.5 + 1j), 2.0**z, safe ** w[0, 1]]
+        found += [torch.nn.functional.pad(w, (1, 2), value=1.5), x.sum(dtype=torch.complex64)]
+        found += [w.sum(1), w.mean(0), w.cumsum(1), torch.addmm(w, w[:, :3], w, beta=2, alpha=1j)]
+        found += [nn.functional.linear(w, w, w[:, 0]), torch.addcmul(w, w, w, value=2)]
+        found += [torch.lerp(w, w * w, 0.25), torch.full_like(w, 1 + 2j), torch.var_mean(w, 1)[1]]
+        truths = (z == w.flatten().flip(0), z != 0, z.isnan(), torch.logical_not(z), z.any())
+        norms = (torch.linalg.vector_norm(w, 2, 1), w.var(1), w.std())
+        return (*map(torch.view_as_real, found), *truths, *norms)
+
+
+def test_functions_of_complex_numbers() -> None:
+    torch.manual_seed(0)
+    x = torch.cat((torch.randn(12), torch.tensor([0.0, -2.0, -2.0, 0.0, 0.0, 1e-2, 40.0, -40.0])))
+    y = torch.cat((torch.randn(12), torch.tensor([0.0, 0.0, -0.5, 3.0, -3.0, 1e-2, 1.0, 2.0])))
+    x, y = torch.cat((x, torch.randn(1))), torch.cat((y, torch.randn(1)))
+    compare(Functions(), (x, y), tolerance=1e-4)

@@ -1,4 +1,4 @@
-"""Operators on complex tensors, which are pairs of real ones (`ComplexPair`)."""
+"""Conversions and arithmetic of complex tensors, and Fourier transforms."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from nnefc.frontends.torch.registry import (
 from nnefc.ir import DType
 
 
-def _real(make: OpBuilder, name: str, *arguments: Any) -> Any:
+def real_operator(make: OpBuilder, name: str, *arguments: Any) -> Any:
     """The result of an operator of real tensors."""
     found = find(f"aten.{name}")
     assert found is not None
     return found.function(make, *arguments)
 
 
-def _pair(x: Any) -> ComplexPair | None:
+def pair_of(x: Any) -> ComplexPair | None:
     """A complex tensor or number; None for a real one."""
     if isinstance(x, complex):
         parts = (np.array(part, np.float32) for part in (x.real, x.imag))
@@ -41,9 +41,9 @@ def _pair(x: Any) -> ComplexPair | None:
     return x if isinstance(x, ComplexPair) else None
 
 
-def _with_imaginary(make: OpBuilder, x: Any, dtype: DType | None = None) -> ComplexPair:
+def with_imaginary(make: OpBuilder, x: Any, dtype: DType | None = None) -> ComplexPair:
     """A tensor as a complex one."""
-    if (pair := _pair(x)) is not None:
+    if (pair := pair_of(x)) is not None:
         return pair
     real = tensor(make, x, dtype or result_type(x, 0.0))
     return ComplexPair(real, filled(make, real.type.dims, 0, real.type.dtype))
@@ -68,14 +68,14 @@ def view_as_complex(make: OpBuilder, self: Operand) -> Any:
 
 @operator("aten.complex.default")
 def complex_(make: OpBuilder, real: Operand, imag: Operand) -> Any:
-    dims = _real(make, "add.Tensor", real, imag).type.dims
+    dims = real_operator(make, "add.Tensor", real, imag).type.dims
     return ComplexPair(broadcast(make, real, dims), broadcast(make, imag, dims))
 
 
 @operator("aten.polar.default")
 def polar(make: OpBuilder, abs: Operand, angle: Operand) -> Any:
     parts = (make(name, angle) for name in ("cos", "sin"))
-    return ComplexPair(*(_real(make, "mul.Tensor", abs, part) for part in parts))
+    return ComplexPair(*(real_operator(make, "mul.Tensor", abs, part) for part in parts))
 
 
 def _of_reals(*names: str) -> None:
@@ -118,12 +118,12 @@ def imag(make: OpBuilder, self: Number) -> Any:
     return self.imag
 
 
-@complex_operator("aten._to_copy.default")
+@complex_operator("aten._to_copy.default", "aten.to.dtype", "aten.to.dtype_layout")
 def to_copy(make: OpBuilder, self: Number, dtype: Number = None) -> Any:
     """In another type; real types drop imaginary parts."""
     if isinstance(dtype, DType):
         return make.cast(self.real, dtype)
-    return _with_imaginary(make, self, COMPONENTS[dtype] if dtype else None)
+    return with_imaginary(make, self, COMPONENTS[dtype] if dtype else None)
 
 
 @complex_operator("aten.full.default")
@@ -183,19 +183,19 @@ def _bilinear(name: str) -> None:
     """Register a product, which real operators compute of the parts."""
 
     def compute(make: OpBuilder, self: Number, other: Number) -> Any:
-        return _product(make, name, self, other)
+        return product(make, name, self, other)
 
     complex_operator(f"aten.{name}")(compute)
 
 
-def _product(make: OpBuilder, name: str, x: Any, y: Any) -> ComplexPair:
-    a, b = _pair(x), _pair(y)
+def product(make: OpBuilder, name: str, x: Any, y: Any) -> ComplexPair:
+    a, b = pair_of(x), pair_of(y)
     if a is None or b is None:
         whole = a or b
         assert whole is not None
         factors = [(part, y) if a else (x, part) for part in (whole.real, whole.imag)]
-        return ComplexPair(*(_real(make, name, *pair) for pair in factors))
-    products = [_real(make, name, p, q) for p in (a.real, a.imag) for q in (b.real, b.imag)]
+        return ComplexPair(*(real_operator(make, name, *pair) for pair in factors))
+    products = [real_operator(make, name, p, q) for p in (a.real, a.imag) for q in (b.real, b.imag)]
     real = make("sub", products[0], products[3])
     return ComplexPair(real, make("add", products[1], products[2]))
 
@@ -206,40 +206,35 @@ for _name in ("mul.Tensor", "mul.Scalar", "matmul.default"):
 
 @complex_operator("aten.mm.default", "aten.bmm.default")
 def product_of_matrices(make: OpBuilder, self: Number, mat2: Number) -> Any:
-    return _product(make, "matmul.default", self, mat2)
+    return product(make, "matmul.default", self, mat2)
 
 
 @complex_operator("aten.div.Tensor", "aten.div.Scalar")
 def div(make: OpBuilder, self: Number, other: Number) -> Any:
     """A quotient; the divisor is scaled first, so that its square neither over- nor underflows."""
-    divisor = _pair(other)
+    divisor = pair_of(other)
     if divisor is None:
-        return ComplexPair(*(_real(make, "div.Tensor", x, other) for x in (self.real, self.imag)))
+        return ComplexPair(
+            *(real_operator(make, "div.Tensor", x, other) for x in (self.real, self.imag))
+        )
     size = _size(make, divisor)
     short = ComplexPair(*(make("div", x, size) for x in (divisor.real, divisor.imag)))
     square = make("add", *(make("mul", x, x) for x in (short.real, short.imag)))
     inverse = ComplexPair(*(make("div", x, square) for x in (short.real, make("neg", short.imag))))
-    dividend = _with_imaginary(make, self)
+    dividend = with_imaginary(make, self)
     scaled = ComplexPair(
-        *(_real(make, "div.Tensor", x, size) for x in (dividend.real, dividend.imag))
+        *(real_operator(make, "div.Tensor", x, size) for x in (dividend.real, dividend.imag))
     )
-    return _product(make, "mul.Tensor", scaled, inverse)
-
-
-@complex_operator("aten.pow.Tensor_Scalar")
-def power(make: OpBuilder, self: Number, exponent: Number) -> Any:
-    if exponent != 2:
-        raise OperatorError("torch/unsupported", f"complex tensors to the power {exponent}")
-    return _product(make, "mul.Tensor", self, self)
+    return product(make, "mul.Tensor", scaled, inverse)
 
 
 def _sum(name: str) -> None:
     """Register sums or differences."""
 
     def compute(make: OpBuilder, self: Number, other: Number, alpha: Number = 1) -> Any:
-        a, b = (_with_imaginary(make, x) for x in (self, other))
+        a, b = (with_imaginary(make, x) for x in (self, other))
         pairs = ((a.real, b.real), (a.imag, b.imag))
-        return ComplexPair(*(_real(make, f"{name}.Tensor", *pair, alpha) for pair in pairs))
+        return ComplexPair(*(real_operator(make, f"{name}.Tensor", *pair, alpha) for pair in pairs))
 
     complex_operator(f"aten.{name}.Tensor", f"aten.{name}.Scalar")(compute)
 
@@ -252,12 +247,12 @@ def _of_lists(name: str) -> None:
     """Register joins of several tensors."""
 
     def compute(make: OpBuilder, tensors: Number, dim: int = 0) -> Any:
-        every = [_with_imaginary(make, x) for x in tensors]
+        every = [with_imaginary(make, x) for x in tensors]
         columns: list[tuple[Any, ...]] = [
             tuple(x.real for x in every),
             tuple(x.imag for x in every),
         ]
-        return ComplexPair(*(_real(make, f"{name}.default", each, dim) for each in columns))
+        return ComplexPair(*(real_operator(make, f"{name}.default", each, dim) for each in columns))
 
     complex_operator(f"aten.{name}.default")(compute)
 
@@ -282,9 +277,9 @@ def einsum(make: OpBuilder, equation: str, tensors: Number, path: Number = None)
 
 @complex_operator("aten.where.self")
 def where(make: OpBuilder, condition: Operand, self: Number, other: Number) -> Any:
-    a, b = (_with_imaginary(make, x) for x in (self, other))
+    a, b = (with_imaginary(make, x) for x in (self, other))
     pairs = ((a.real, b.real), (a.imag, b.imag))
-    return ComplexPair(*(_real(make, "where.self", condition, *pair) for pair in pairs))
+    return ComplexPair(*(real_operator(make, "where.self", condition, *pair) for pair in pairs))
 
 
 # -- Fourier transforms

@@ -1,0 +1,1 @@
+"""Operators on complex tensors, which are pairs of real ones (`ComplexPair`)."""
