@@ -154,7 +154,10 @@ def array_of(x: torch.Tensor, label: str = "") -> Array:
         what = f"on {x.device}" if x.device.type != "cpu" else "sparse or quantized"
         message = f"a tensor of the module is {what}"
         raise NnefError.of("torch/unsupported", message, Place(_FILE))
-    if reason := odd_items(x):
+    reason = odd_items(x)
+    if hasattr(x, "__tensor_flatten__"):
+        reason = f"a {type(x).__name__}, whose parts are tensors of decomposed programs"
+    if reason:
         what = f"the tensor '{label}'" if label else "a tensor of the module"
         raise NnefError.of("torch/unsupported", f"{what} is {reason}", Place(_FILE))
     if x.is_complex():

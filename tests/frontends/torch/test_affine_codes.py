@@ -20,6 +20,7 @@ from torch import nn
 
 import nnefc.pytorch
 from nnefc import NnefError
+from nnefc.pytorch.read_fx import array_of
 from tests.helpers.pytorch.exported import compare
 
 _QUANTIZE = "Tensor input, SymInt[] block_size, Tensor scale, Tensor? zero_point, ScalarType "
@@ -134,7 +135,8 @@ class Blocks(nn.Module):
             real = affine.dequantize_affine(quantized, blocks, scale, zero, *INT8)
             results += [scale, zero, quantized, real]
         real = affine.dequantize_affine(codes, [1, 2], scales, None, torch.int8, -8, 7)
-        few = affine.quantize_affine(x, [1, 2], scales, None, torch.int8, -8, 7)
+        zeros = torch.zeros_like(scales)
+        few = affine.quantize_affine(x, [1, 2], scales, zeros, torch.int8, -8, 7)
         return (*results, real, few)
 
 
@@ -181,6 +183,20 @@ def test_linear_layers_multiply_codes_of_rows(mapping: str, integers: bool) -> N
     model: Any = nnefc.pytorch.compile(module, (x,))
     assert (model(x) - module(x)).abs().max() < 1e-5 * module(x).abs().max()
     assert any("code_matmul" in each.kernel for each in model.model.launches)
+
+
+class Parts(torch.Tensor):
+    """A tensor made of others, as those of torchao are."""
+
+    def __tensor_flatten__(self) -> Any:
+        raise NotImplementedError
+
+
+def test_tensors_made_of_others_are_left_to_pytorch() -> None:
+    """The error makes `export_program` decompose a program, which names their parts."""
+    with pytest.raises(NnefError, match="tensor 'weight' is a Parts") as raised:
+        array_of(torch.ones(3).as_subclass(Parts), "weight")
+    assert raised.value.errors[0].rule == "torch/unsupported"
 
 
 class Float8(nn.Module):
