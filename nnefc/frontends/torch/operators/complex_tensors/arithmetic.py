@@ -269,7 +269,7 @@ def einsum(make: OpBuilder, equation: str, tensors: Number, path: Number = None)
     for chosen in itertools.product(*map(enumerate, parts)):
         power = sum(i for i, _ in chosen) % 4  # of the imaginary unit
         operands = tuple(x for _, x in chosen)
-        terms[power].append(_real(make, "einsum.default", equation, operands, path))
+        terms[power].append(real_operator(make, "einsum.default", equation, operands, path))
     sums: list[Any] = [reduce(partial(make, "add"), each) if each else None for each in terms]
     pairs = ((sums[0], sums[2]), (sums[1], sums[3]))
     return ComplexPair(*(x if y is None else make("sub", x, y) for x, y in pairs))
