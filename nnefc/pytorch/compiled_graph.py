@@ -106,14 +106,18 @@ class CompiledGraph:
             raise error
         self._excluded |= new
         first = error.errors[0]
-        where = f"{first.place}: " if first.place else ""
+        place = first.place
+        if place is None or not place.line:
+            nodes = (self._nodes[name] for name in sorted(new))
+            place = next(filter(None, map(place_of, nodes)), place)
+        where = f"{place}: " if place else ""
         warn_python(f"{where}PyTorch runs {self._listed(new)}: {first.text}")
 
     def _warn(self, names: Iterable[str], reason: str) -> None:
         """Warn of nodes that PyTorch runs, but for changes of inputs."""
         kept = [n for n in self._nodes.values() if n.name in names and not is_change(n)]
         if kept:
-            place = place_of(kept[0])
+            place = next(filter(None, map(place_of, kept)), None)
             where = f"{place}: " if place else ""
             warn_python(f"{where}PyTorch runs {self._listed(n.name for n in kept)}, {reason}")
 

@@ -146,3 +146,14 @@ def test_weights_that_change_are_an_error() -> None:
 def test_batch_normalization_in_training_mode_is_an_error() -> None:
     with pytest.raises(NnefError, match=r"(?s)torch/training.*module.eval\(\)"):
         nnefc.pytorch.compile(nn.BatchNorm1d(4).train(), (X,))
+
+
+class Item(nn.Module):
+    def forward(self, x: Any) -> Any:
+        return x * x.sum().item()
+
+
+def test_numbers_out_of_computed_tensors_are_refused() -> None:
+    message = r"test_calls.py:\d+:1: .*a number out of a tensor that it computes, as item"
+    with pytest.raises(NnefError, match=message):
+        nnefc.pytorch.compile(Item(), (X,))

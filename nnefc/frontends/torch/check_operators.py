@@ -117,7 +117,8 @@ def check_operators(program: Program, diagnostics: Diagnostics) -> set[str]:
         elif is_in_place(target) and find(target) is not None:
             message = f"{target}{within}{more}: a tensor is changed that is also used elsewhere"
             reason = message
-        hint = "" if reason else suggestion(target, operators())
+        is_own = reason is not None or not target.startswith(("aten.", "operator."))
+        hint = "" if is_own else suggestion(target, operators())
         place = first.place or Place(program.file)
         diagnostics.error("torch/operator", message, place, hint=hint)
     return {node.name for nodes in unknown.values() for node in nodes}

@@ -101,6 +101,6 @@ def item(make: OpBuilder, self: Operand) -> Any:
     """The number in a tensor that is known before the model runs; raises OperatorError."""
     if isinstance(self, KnownTensor) and self.array.size == 1:
         return self.array.reshape(-1).tolist()[0]
-    message = "the module computes a number from its inputs and decides by it"
+    message = "the module takes a number out of a tensor that it computes, as item() does"
     hint = "keep it a tensor, or use torch.cond"
     raise OperatorError("torch/value", message, hint, [self])
