@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from nnefc.frontends.torch.program_error import ProgramError
 from nnefc.options.compile_config import CompileConfig
+from nnefc.pytorch.memory_orders import with_orders
 from nnefc.pytorch.native_piece import NativePiece
 from nnefc.pytorch.pieces import (
     Piece,
@@ -89,7 +90,8 @@ class CompiledGraph:
             message = "complex tensors are inputs or results of these operators"
             raise ProgramError(NnefError.of("torch/type", message).errors, nodes)
         try:
-            return NativePiece(piece, weights, self._config, self._updates)
+            run = NativePiece(piece, weights, self._config, self._updates)
+            return with_orders(run, piece.module)
         except ProgramError:
             raise
         except NnefError as error:

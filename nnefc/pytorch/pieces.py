@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from nnefc.frontends.torch.complex_pair import COMPONENTS
 from nnefc.frontends.torch.item_types import DTYPES
 from nnefc.frontends.torch.registry import find, is_in_place
+from nnefc.pytorch.memory_orders import is_view_of_strides
 from nnefc.pytorch.read_fx import target_name, type_name
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ def unsupported_nodes(module: fx.GraphModule) -> dict[str, str]:
         if find(target_name(node.target)) is None
         or node.meta.get("unbacked_bindings")
         or is_change(node)
+        or is_view_of_strides(node)
         or not all(map(_is_ordinary, (node, *node.all_input_nodes)))
     }
 

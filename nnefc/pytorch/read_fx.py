@@ -31,6 +31,7 @@ from nnefc.frontends.torch.program import (
 from nnefc.frontends.torch.shape_guards import conditions_of
 from nnefc.frontends.torch.used_nodes import used_nodes, without_outputs
 from nnefc.ir import DType
+from nnefc.pytorch.memory_orders import is_view_of_strides
 from nnefc.support.errors import NnefError, Place
 
 if TYPE_CHECKING:
@@ -273,6 +274,9 @@ class _Reader:
         return Body(body)
 
     def _node(self, node: fx.Node) -> Node:
+        if is_view_of_strides(node):
+            message = f"{node.target}: items at distances in a tensor that is not contiguous"
+            raise NnefError.of("torch/unsupported", message, place_of(node) or Place(_FILE))
         from torch._ops import OpOverload
 
         target: Any = node.target

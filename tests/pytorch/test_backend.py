@@ -227,3 +227,22 @@ def test_pytorch_finds_the_backend_by_its_name() -> None:
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
     found = project["project"]["entry-points"]["torch_dynamo_backends"]
     assert found == {"nnefc": f"{nnefc.__module__}:{nnefc.__name__}"}
+
+
+def test_results_have_the_strides_of_eager_mode() -> None:
+    """Views that are possible in `channels_last` alone, of results of nnefc and of PyTorch."""
+    torch.manual_seed(0)
+    conv: Any = nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
+
+    def function(x: Any, y: Any) -> Any:
+        z = conv(x).relu()
+        rows = torch.special.i0(z).permute(0, 2, 3, 1).view(-1, 4)
+        return z, rows, torch.as_strided(y * 2, (3,), (1,)), (y + 1).t()
+
+    x = torch.randn(2, 3, 5, 5).to(memory_format=torch.channels_last)
+    y = torch.randn(3, 5).t()
+    with pytest.warns(NnefWarning, match="aten.as_strided|aten.special_i0"):
+        found: Any = torch.compile(function, backend=nnefc)(x, y)
+    want = function(x, y)
+    assert_same(found, want)
+    assert [each.stride() for each in found] == [each.stride() for each in want]
