@@ -4,6 +4,7 @@
 # pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -13,10 +14,12 @@ pytest.importorskip("torch", reason="PyTorch is not installed")
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.export import exported_program
 
 import nnefc.pytorch
 from nnefc.frontends.torch.check_operators import VIEWS
 from nnefc.frontends.torch.registry import find
+from nnefc.pytorch.decompositions import keeping_composite_operators, kept_table
 from nnefc.pytorch.export_program import export_program
 from tests.helpers.pytorch.exported import compare
 
@@ -102,3 +105,22 @@ def test_arguments_that_an_operator_lacks_are_decomposed() -> None:
     assert not export_program(module, (x,), {}, None).is_decomposed
     for found, want in zip(nnefc.pytorch.compile(module, (x,))(x), module(x), strict=True):
         np.testing.assert_array_equal(found, want)
+
+
+def test_composite_operators_stay_whole_as_in_the_exporter() -> None:
+    """The same operators are changed as by PyTorch's function, which searches for all of them."""
+    exporter: Any = exported_program
+    changed: dict[Any, Any] = {}
+    want, others = exporter._split_decomp_table_to_cia_and_python_decomp(kept_table())
+
+    def spy(table: dict[Any, Any]) -> Any:
+        return nullcontext(changed.update(table))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(exporter, "_override_composite_implicit_decomp", spy)
+        with keeping_composite_operators() as table:
+            pass
+    preserved = {op for op, f in want.items() if f is exporter._special_op_to_preserve_cia}
+    assert len(preserved) > 40
+    assert set(changed) == preserved
+    assert {op: table[op] for op in others} == dict(others)
