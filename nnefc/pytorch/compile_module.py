@@ -88,9 +88,9 @@ class CompiledModule:
 
         flat = self._arguments.flattened(args, kwargs)
         self._weights.require_same()
-        if self._changed:
-            self._arguments.require_own_memory(flat, [leaf for _, leaf in self._changed])
         try:
+            if self._changed:
+                self._arguments.require_own_memory(flat, [leaf for _, leaf in self._changed])
             found = self.model(**self._arguments.inputs(flat))
         except Exception:
             check_call(self._program, self._arguments.leaves, flat)

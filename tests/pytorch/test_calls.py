@@ -132,6 +132,7 @@ def test_tensors_in_the_memory_of_others_that_change() -> None:
     torch.testing.assert_close(model(both[:2], both[2:]), torch.zeros(2, 4))
     assert both.sum() == 8
     refuse("'x' and 'y' share memory", model, both[:2], both[1:3])
+    refuse("'x' is sparse", model, both[:2].to_sparse(), both[2:])
 
 
 def test_weights_that_change_are_an_error() -> None:
