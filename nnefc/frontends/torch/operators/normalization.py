@@ -187,7 +187,7 @@ def native_group_norm(
     return y, *(make.reshape(each, (N, group)) for each in found)
 
 
-@operator("aten.rms_norm.default", "aten._fused_rms_norm.default")
+@operator("aten.rms_norm.default")
 def rms_norm(
     make: OpBuilder,
     input: Operand,
@@ -195,15 +195,28 @@ def rms_norm(
     weight: Operand | None = None,
     eps: float | None = None,
 ) -> Any:
-    """x / sqrt(mean(x^2) + eps) times `weight`, along the last dimensions."""
+    return fused_rms_norm(make, input, normalized_shape, weight, eps)[0]
+
+
+@operator("aten._fused_rms_norm.default")
+def fused_rms_norm(
+    make: OpBuilder,
+    input: Operand,
+    normalized_shape: Integers,
+    weight: Operand | None,
+    eps: float | None,
+) -> Any:
+    """x / sqrt(mean(x^2) + eps) times `weight`, along the last dimensions; and the factor of x."""
     rank, dtype = input.type.rank, input.type.dtype
     axes = tuple(range(rank - len(normalized_shape), rank))
     x = make.cast(input, accumulation_type(dtype))
     small = float(np.finfo(x.type.dtype.numpy).eps) if eps is None else eps
     mean = make("sum_reduce", make("mul", x, x), axes=axes, normalize=True)
-    y = make("mul", x, make("rsqrt", make("add", mean, small)))
-    y = make.cast(y, dtype)
-    return y if weight is None else make("mul", y, make.aligned_right(weight, rank))
+    factor = make("rsqrt", make("add", mean, small))
+    y = make.cast(make("mul", x, factor), dtype)
+    if weight is not None:
+        y = make("mul", y, make.aligned_right(weight, rank))
+    return y, factor
 
 
 @operator("aten.layer_norm.default")
