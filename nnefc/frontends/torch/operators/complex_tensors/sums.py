@@ -183,40 +183,21 @@ def _times(make: OpBuilder, x: Any, factor: Any) -> Any:
     return x if factor == 1 else product(make, "mul.Tensor", x, factor)
 
 
-def _sum_and_product(name: str, left: str, right: str) -> None:
-    """Register beta self + alpha (a b) for matrices a and b, which arguments have these names."""
-
-    def matrices(
-        make: OpBuilder, self: Number, mat1: Number, mat2: Number, beta: Number, alpha: Number
-    ) -> Any:
-        result = _times(make, product(make, "matmul.default", mat1, mat2), alpha)
-        return result if beta == 0 else _added(make, _times(make, self, beta), result)
-
-    def of_matrices(
-        make: OpBuilder,
-        self: Number,
-        mat1: Number,
-        mat2: Number,
-        beta: Number = 1,
-        alpha: Number = 1,
-    ) -> Any:
-        return matrices(make, self, mat1, mat2, beta, alpha)
-
-    def of_batches(
-        make: OpBuilder,
-        self: Number,
-        batch1: Number,
-        batch2: Number,
-        beta: Number = 1,
-        alpha: Number = 1,
-    ) -> Any:
-        return matrices(make, self, batch1, batch2, beta, alpha)
-
-    complex_operator(f"aten.{name}.default")(of_matrices if left == "mat1" else of_batches)
-
-
-_sum_and_product("addmm", "mat1", "mat2")
-_sum_and_product("baddbmm", "batch1", "batch2")
+@complex_operator("aten.addmm.default", "aten.baddbmm.default")
+def addmm(
+    make: OpBuilder,
+    self: Number,
+    mat1: Number = None,
+    mat2: Number = None,
+    beta: Number = 1,
+    alpha: Number = 1,
+    batch1: Number = None,
+    batch2: Number = None,
+) -> Any:
+    """beta self + alpha (mat1 mat2)."""
+    left, right = (mat1, mat2) if batch1 is None else (batch1, batch2)
+    result = _times(make, product(make, "matmul.default", left, right), alpha)
+    return result if beta == 0 else _added(make, _times(make, self, beta), result)
 
 
 @complex_operator("aten.linear.default")
