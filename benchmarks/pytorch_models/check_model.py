@@ -17,6 +17,7 @@ from torch.utils import _pytree as pytree
 
 import nnefc.pytorch
 from benchmarks.difference import Array, largest_difference
+from benchmarks.pytorch_models.check_generate import check_generate
 from benchmarks.pytorch_models.checked import Checked, Status
 from benchmarks.pytorch_models.model_case import Case
 from benchmarks.pytorch_models.suites import suite
@@ -28,7 +29,10 @@ def check(suite_name: str, name: str) -> Checked:
     torch.manual_seed(0)
     torch.set_num_threads(1)
     try:
-        case = suite(suite_name).make(name)
+        chosen = suite(suite_name)
+        case = chosen.make(name)
+        if chosen.generates:
+            return check_generate(name, case)
         with torch.inference_mode():
             want = arrays(case.module(*copy.deepcopy(case.args), **copy.deepcopy(case.kwargs)))
     except Exception as error:

@@ -34,6 +34,8 @@ class Suite(NamedTuple):
     """The names of the models, small ones first."""
     make: Callable[[str], Case]
     """Builds the model of a name."""
+    generates: bool = False
+    """Whether the models generate tokens by `generate()` of transformers."""
 
 
 def image_case(module: nn.Module, sizes: Sequence[int], *leading: int) -> Case:

@@ -13,6 +13,7 @@ SUITES: Final[Mapping[str, str]] = {
     "detection": "torchvision",
     "timm": "timm",
     "transformers": "transformers",
+    "generate": "transformers",
 }
 """The packages of the suites."""
 

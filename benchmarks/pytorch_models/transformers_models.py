@@ -37,7 +37,7 @@ def _library() -> Any:
     return import_module("transformers")
 
 
-def _network(name: str, changes: Mapping[str, Any]) -> Any:
+def network(name: str, changes: Mapping[str, Any]) -> Any:
     """A network of the class `name`, whose configuration has `_SIZES` and `changes`."""
     kind: Any = getattr(_library(), name)
     config_class = kind.config_class
@@ -46,11 +46,11 @@ def _network(name: str, changes: Mapping[str, Any]) -> Any:
     return randomise(kind(config_class(**{**sizes, **changes})))
 
 
-def _tokens(batch: int, length: int) -> Tensor:
+def token_ids(batch: int, length: int) -> Tensor:
     return torch.randint(3, _TOKENS, (batch, length))
 
 
-def _mask(length: int) -> Tensor:
+def padding_mask(length: int) -> Tensor:
     """A mask of two rows, of which the second lacks its first three tokens."""
     mask = torch.ones(2, length, dtype=torch.long)
     mask[1, :3] = 0
@@ -61,38 +61,38 @@ def _mask(length: int) -> Tensor:
 
 
 def _encoder(name: str, changes: Mapping[str, Any]) -> Case:
-    arguments = {"input_ids": _tokens(2, 12), "attention_mask": _mask(12).flip(1)}
-    return Case(_network(name, changes), (), arguments)
+    arguments = {"input_ids": token_ids(2, 12), "attention_mask": padding_mask(12).flip(1)}
+    return Case(network(name, changes), (), arguments)
 
 
 def _decoder(name: str, changes: Mapping[str, Any]) -> Case:
     """Three tokens after a cache of nine, which the network itself makes."""
     executorch: Any = import_module("transformers.integrations.executorch")
     executorch.register_dynamic_cache_export_support()
-    network = _network(name, changes)
+    decoder = network(name, changes)
     with torch.no_grad():
-        past = network(input_ids=_tokens(2, 9), attention_mask=_mask(9), use_cache=True)
-    arguments = {"input_ids": _tokens(2, 3), "attention_mask": _mask(12)}
+        past = decoder(input_ids=token_ids(2, 9), attention_mask=padding_mask(9), use_cache=True)
+    arguments = {"input_ids": token_ids(2, 3), "attention_mask": padding_mask(12)}
     cache = copy.deepcopy(past.past_key_values)
-    return Case(network, (), {**arguments, "past_key_values": cache, "use_cache": True})
+    return Case(decoder, (), {**arguments, "past_key_values": cache, "use_cache": True})
 
 
 def _stateless(name: str, changes: Mapping[str, Any]) -> Case:
     """A decoder without a cache."""
-    arguments = {"input_ids": _tokens(2, 12), "use_cache": False}
-    return Case(_network(name, changes), (), arguments)
+    arguments = {"input_ids": token_ids(2, 12), "use_cache": False}
+    return Case(network(name, changes), (), arguments)
 
 
 def _seq2seq(name: str, changes: Mapping[str, Any]) -> Case:
-    arguments = {"input_ids": _tokens(2, 12), "attention_mask": _mask(12).flip(1)}
-    arguments["decoder_input_ids"] = _tokens(2, 5)
-    return Case(_network(name, changes), (), {**arguments, "use_cache": False})
+    arguments = {"input_ids": token_ids(2, 12), "attention_mask": padding_mask(12).flip(1)}
+    arguments["decoder_input_ids"] = token_ids(2, 5)
+    return Case(network(name, changes), (), {**arguments, "use_cache": False})
 
 
 def _pixels(size: int) -> _Make:
     def make(name: str, changes: Mapping[str, Any]) -> Case:
         pixels = torch.randn(2, 3, size, size)
-        return Case(_network(name, changes), (), {"pixel_values": pixels})
+        return Case(network(name, changes), (), {"pixel_values": pixels})
 
     return make
 
@@ -103,9 +103,9 @@ def _pair(name: str, changes: Mapping[str, Any]) -> Case:
         key: {**_small(key, name), **value} if isinstance(value, dict) else value
         for key, value in changes.items()
     }
-    arguments = {"input_ids": _tokens(2, 12), "attention_mask": _mask(12).flip(1)}
+    arguments = {"input_ids": token_ids(2, 12), "attention_mask": padding_mask(12).flip(1)}
     pixels = torch.randn(2, 3, 32, 32)
-    return Case(_network(name, nested), (), {**arguments, "pixel_values": pixels})
+    return Case(network(name, nested), (), {**arguments, "pixel_values": pixels})
 
 
 def _small(part: str, name: str) -> dict[str, Any]:
@@ -116,7 +116,7 @@ def _small(part: str, name: str) -> dict[str, Any]:
 
 
 def _waves(name: str, changes: Mapping[str, Any]) -> Case:
-    return Case(_network(name, changes), (), {"input_values": torch.randn(2, 4000)})
+    return Case(network(name, changes), (), {"input_values": torch.randn(2, 4000)})
 
 
 def _spectrum(bins: int, frames: int) -> _Make:
@@ -125,8 +125,8 @@ def _spectrum(bins: int, frames: int) -> _Make:
     def make(name: str, changes: Mapping[str, Any]) -> Case:
         shape = (2, bins, frames) if name.startswith("Whisper") else (2, frames, bins)
         arguments: dict[str, Any] = {"input_features": torch.randn(*shape)}
-        arguments["decoder_input_ids"] = _tokens(2, 5)
-        return Case(_network(name, changes), (), {**arguments, "use_cache": False})
+        arguments["decoder_input_ids"] = token_ids(2, 5)
+        return Case(network(name, changes), (), {**arguments, "use_cache": False})
 
     return make
 
@@ -140,8 +140,8 @@ def _detector(name: str, changes: Mapping[str, Any]) -> Case:
         layer_type="basic",
         out_features=["stage4"],
     )
-    network = _network(name, {"backbone_config": layers, "use_timm_backbone": False, **changes})
-    return Case(network, (), {"pixel_values": torch.randn(1, 3, 64, 64)})
+    detector = network(name, {"backbone_config": layers, "use_timm_backbone": False, **changes})
+    return Case(detector, (), {"pixel_values": torch.randn(1, 3, 64, 64)})
 
 
 # -- the list

@@ -1,8 +1,8 @@
 """A small Llama of transformers, with random weights, that generates tokens with `generate()`.
 
 Its forward function is compiled by `torch.compile(..., backend="nnefc")`; the rest is PyTorch's.
-With a dynamic cache the keys and values of a step are new tensors, with a static one they are
-written into the memory of the cache.
+The keys and values of a step are written into the memory of a static cache, and behind those of a
+dynamic one.
 """
 
 # pyright: reportMissingImports=false, reportUnknownMemberType=false, reportUnknownVariableType=false

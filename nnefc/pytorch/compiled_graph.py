@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from nnefc.frontends.torch.program_error import ProgramError
 from nnefc.options.compile_config import CompileConfig
+from nnefc.pytorch.memory.input_changes import InputChanges
 from nnefc.pytorch.memory_orders import with_orders
 from nnefc.pytorch.native_piece import NativePiece
 from nnefc.pytorch.pieces import (
@@ -59,7 +60,7 @@ class CompiledGraph:
         self._nodes = {node.name: node for node in nodes}
         self._names = [node.name for node in nodes if node.op == "placeholder"]
         self._results: Any = nodes[-1].args[0]
-        changed = changed_inputs(graph)
+        changed = self._changed = changed_inputs(graph)
         self._weights = WeightSets([i for i in weights if self._names[i] not in changed])
         self._excluded = set(unsupported_nodes(graph))
         self._updates = updates_in_place(graph)
@@ -84,13 +85,14 @@ class CompiledGraph:
     ) -> Callable[..., Sequence[Any]]:
         """A piece as a callable; raises ProgramError for nodes that PyTorch must run."""
         if not piece.is_native:
-            return piece.module.forward
+            copies = InputChanges.are_all_of(piece)
+            return InputChanges(piece) if copies else piece.module.forward
         weights = {name: x for name, x in constants.items() if name in piece.inputs}
         if nodes := complex_nodes_of_boundary(piece, weights):
             message = "complex tensors are inputs or results of these operators"
             raise ProgramError(NnefError.of("torch/type", message).errors, nodes)
         try:
-            run = NativePiece(piece, weights, self._config, self._updates)
+            run = NativePiece(piece, weights, self._config, self._updates, self._changed)
             return with_orders(run, piece.module)
         except ProgramError:
             raise

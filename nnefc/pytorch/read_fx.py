@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,6 +31,7 @@ from nnefc.frontends.torch.program import (
 from nnefc.frontends.torch.shape_guards import conditions_of
 from nnefc.frontends.torch.used_nodes import used_nodes, without_outputs
 from nnefc.ir import DType
+from nnefc.pytorch.memory.appended_rows import Growing, with_memories
 from nnefc.pytorch.memory_orders import is_view_of_strides
 from nnefc.support.errors import NnefError, Place
 
@@ -102,11 +103,14 @@ def _inputs(reader: _Reader, program: ExportedProgram) -> list[Input]:
 
 
 def read_graph(
-    module: fx.GraphModule, tensors: Mapping[str, torch.Tensor]
+    module: fx.GraphModule,
+    tensors: Mapping[str, torch.Tensor],
+    growing: Sequence[Growing] = (),
 ) -> tuple[Program, dict[str, Array]]:
     """A functional graph module of ATen operators, and its arrays.
 
     `tensors`: those inputs, by the names of placeholders, that are arrays of the program.
+    `growing`: those that results extend, which are then no results of the program.
     """
     reader = _Reader(module)
     inputs: list[Input] = []
@@ -120,8 +124,10 @@ def read_graph(
     outputs = tuple(
         Output(each, f"output_{i}", reader.kind_of(each)) for i, each in enumerate(graph.outputs)
     )
+    inputs, outputs, appended = with_memories(graph, inputs, outputs, growing)
     every = (*with_own_symbols(inputs), *reader.attributes)
-    return Program("graph", _FILE, graph, every, outputs, reader.bodies), reader.arrays
+    program = Program("graph", _FILE, graph, every, outputs, reader.bodies, appended=appended)
+    return program, reader.arrays
 
 
 def _output(index: int, spec: Any, value: Argument, kind: OutputKind) -> Output:

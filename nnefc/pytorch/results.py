@@ -16,7 +16,7 @@ _BFLOAT16 = DType.BFLOAT16.numpy
 
 
 def argument_of(x: Any) -> Any:
-    """An argument of a call for the model: a view of a tensor's memory, or a number."""
+    """An argument of a call for the model: a view of a tensor's memory, a number, or an array."""
     import torch
 
     if not isinstance(x, torch.Tensor):

@@ -39,7 +39,7 @@ def test_arguments_are_checked_first(tmp_path: Path) -> None:
     app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
     app.command()(command.main)
     for options, message in (
-        (["--suite", "none"], "'none' is not one of torchvision, detection, timm, transformers"),
+        (["--suite", "none"], "is not one of torchvision, detection, timm, transformers, generate"),
         (["--suite", "timm", "--seconds", "0"], "--seconds"),
         (["--suite", "timm", "--json", str(tmp_path / "no" / "run.json")], "not"),
     ):

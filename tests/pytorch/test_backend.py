@@ -20,6 +20,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from nnefc.pytorch import native_piece
 from nnefc.pytorch.backend import nnefc
+from nnefc.pytorch.memory.input_changes import InputChanges
 from nnefc.pytorch.pieces import pieces_of, unsupported_nodes
 from nnefc.runtime.run.executable import run_in_place
 from nnefc.support.errors import NnefError, NnefWarning
@@ -175,6 +176,36 @@ def test_additions_to_a_cache_and_branches_of_unknown_operators() -> None:
         found = graph(cache, new, at)
     assert_same(found, function(other, new, at))
     assert_same(cache, other)
+
+
+def test_large_inputs_are_changed_without_the_threads_of_pytorch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also those of other strides; small ones and 16 bits as PyTorch does it."""
+    copied: list[int] = []
+
+    def run(self: InputChanges, *args: Any) -> Any:
+        copied.append(len(args))
+        return plain(self, *args)
+
+    plain = InputChanges.__call__
+    monkeypatch.setattr(InputChanges, "__call__", run)
+
+    def function(x: Any, y: Any, z: Any, new: Any) -> Any:
+        z.copy_(x.sum(0) * 2)
+        x.copy_(x @ new)
+        y.add_(x.to(y.dtype).mT)
+        return x.sum()
+
+    new = torch.randn(200, 200) / 14
+    x, y, z = torch.randn(200, 200).mT, torch.randn(200, 200).bfloat16(), torch.zeros(200)
+    others: Any = [each.clone() for each in (x, y, z)]
+    before = [each._version for each in (x, y, z)]
+    compiled: Any = torch.compile(function, backend=nnefc)
+    assert_same(compiled(x, y, z, new), function(others[0], others[1], others[2], new))
+    torch.testing.assert_close([x, y, z], others, rtol=0.02, atol=0.02)
+    assert copied == [6]
+    assert all(a._version > b for a, b in zip((x, y, z), before, strict=True))
 
 
 def test_training_is_refused() -> None:

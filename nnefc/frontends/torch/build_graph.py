@@ -10,13 +10,23 @@ from nnefc.frontends.common.graph_outputs import add_counts, add_output
 from nnefc.frontends.common.graph_states import GraphStates, PriorState
 from nnefc.frontends.common.graph_variables import VariableNames
 from nnefc.frontends.common.operand_checks import check_input
+from nnefc.frontends.common.operators.axes import slice_in_dim
 from nnefc.frontends.common.values import Array, EmptyTensor, Operand, OperatorError, operand
 from nnefc.frontends.torch.complex_pair import ComplexPair
 from nnefc.frontends.torch.evaluate import BROKEN, Build, GraphEvaluator
 from nnefc.frontends.torch.item_types import item_type
-from nnefc.frontends.torch.program import Input, InputKind, Output, OutputKind, Program, Ref
+from nnefc.frontends.torch.program import (
+    Appended,
+    Input,
+    InputKind,
+    Output,
+    OutputKind,
+    Program,
+    Ref,
+)
 from nnefc.frontends.torch.program_error import raise_errors
 from nnefc.ir import Graph, TensorType
+from nnefc.ops.extended import append
 from nnefc.support.errors import Diagnostic, Diagnostics, Place
 from nnefc.support.limits import Limits, how_to_raise
 from nnefc.syntax.parser import parse_expression
@@ -52,6 +62,10 @@ def build_graph(
         place = exhausted.place or Place(program.file)
         diagnostics.error(rule, exhausted.message, place, hint=hint)
     raise_errors(diagnostics, build.failed)
+    for each in program.appended:
+        memory, rows = bound.memories[each.input]
+        items = operand(evaluator.resolved(each.items))
+        evaluator.make(append.NAME, memory, items, axis=each.axis, begin=rows)
     for each, name in zip(program.results, outputs, strict=True):
         _add_result(evaluator, each, name)
     for each in program.outputs:
@@ -78,6 +92,9 @@ class _Inputs:
         self._symbols = symbols
         self.states: dict[str, PriorState | None] = {}
         """The states before the call, by label."""
+        self._appended = {each.input: each for each in evaluator.build.program.appended}
+        self.memories: dict[str, tuple[Operand, int]] = {}
+        """The inputs that rows are appended to, and how many rows they have, by name."""
 
     def add(self, each: Input) -> None:
         """Define the value of an input; reports errors."""
@@ -108,7 +125,15 @@ class _Inputs:
         type_ = TensorType(dtype, tuple(self._shapes[each.label]))
         check_input(each.label, type_, evaluator.build.budget.limits)
         value = evaluator.make.graph.add_input(type_, evaluator.free_name(each.label))
+        if each.name in self._appended:
+            return self._rows(value, self._appended[each.name])
         return EmptyTensor(type_) if 0 in type_.dims else value
+
+    def _rows(self, memory: Operand, appended: Appended) -> Operand:
+        """The rows that the memory of an input has."""
+        rows = extent_of(parse_expression(appended.rows), self._symbols)
+        self.memories[appended.input] = memory, rows
+        return slice_in_dim(self._evaluator.make, memory, appended.axis, 0, rows)
 
 
 def _value(evaluator: GraphEvaluator, each: Output) -> Operand:

@@ -30,6 +30,7 @@ def with_own_symbols(inputs: Sequence[Input]) -> list[Input]:
     Expressions of other symbols become symbols of their own, one for equal expressions.
     """
     known = {e for each in inputs for e in _extents(each) if _NAME.fullmatch(e)}
+    known.update(each.extents[0] for each in inputs if each.kind is InputKind.VALUE)
     new: dict[str, str] = {}
 
     def named(expression: str) -> str:

@@ -127,6 +127,22 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
+class Appended:
+    """An input of which a call takes the first rows along an axis, and writes others behind them.
+
+    The input of the model is the memory of the rows, which has room for more.
+    """
+
+    input: str
+    """The name of the input."""
+    axis: int
+    rows: str
+    """The number of rows that the call takes: a number or a symbol."""
+    items: Argument
+    """The rows that it writes."""
+
+
+@dataclass(frozen=True, slots=True)
 class Range:
     """The numbers that a symbol may have."""
 
@@ -150,6 +166,7 @@ class Program:
     """By symbol."""
     conditions: tuple[str, ...] = ()
     """Conditions on symbols under which the program is valid: `s0 < s1`."""
+    appended: tuple[Appended, ...] = ()
 
     @property
     def results(self) -> list[Output]:

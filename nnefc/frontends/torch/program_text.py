@@ -11,6 +11,7 @@ from dataclasses import asdict
 from typing import Any, cast
 
 from nnefc.frontends.torch.program import (
+    Appended,
     Argument,
     Body,
     Graph,
@@ -41,6 +42,9 @@ def written(program: Program) -> bytes:
         "bodies": {name: _graph(each) for name, each in program.bodies.items()},
         "ranges": {name: [each.least, each.most] for name, each in program.ranges.items()},
         "conditions": program.conditions,
+        "appended": [
+            [each.input, each.axis, each.rows, _argument(each.items)] for each in program.appended
+        ],
     }
     return json.dumps(facts, separators=(",", ":")).encode()
 
@@ -61,6 +65,10 @@ def read(text: bytes, file: str) -> Program:
             {name: _read_graph(each) for name, each in facts["bodies"].items()},
             {name: Range(*each) for name, each in facts["ranges"].items()},
             conditions=tuple(map(str, facts.get("conditions", ()))),
+            appended=tuple(
+                Appended(str(name), int(axis), str(rows), _read(items))
+                for name, axis, rows, items in facts.get("appended", ())
+            ),
         )
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         message = f"this is no program of PyTorch: {error!r}"
