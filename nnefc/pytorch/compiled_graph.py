@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from nnefc.frontends.torch.program_error import ProgramError
 from nnefc.options.compile_config import CompileConfig
 from nnefc.pytorch.memory.input_changes import InputChanges
-from nnefc.pytorch.memory_orders import with_orders
+from nnefc.pytorch.memory.memory_orders import with_orders
 from nnefc.pytorch.native_piece import NativePiece
 from nnefc.pytorch.pieces import (
     Piece,

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from nnefc.frontends.torch.complex_pair import COMPONENTS
 from nnefc.frontends.torch.item_types import DTYPES
 from nnefc.frontends.torch.registry import find, is_in_place
-from nnefc.pytorch.memory_orders import is_view_of_strides
+from nnefc.pytorch.memory.memory_orders import is_view_of_strides
 from nnefc.pytorch.read_fx import target_name, type_name
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from nnefc.frontends.torch.shape_guards import conditions_of
 from nnefc.frontends.torch.used_nodes import used_nodes, without_outputs
 from nnefc.ir import DType
 from nnefc.pytorch.memory.appended_rows import Growing, with_memories
-from nnefc.pytorch.memory_orders import is_view_of_strides
+from nnefc.pytorch.memory.memory_orders import is_view_of_strides
 from nnefc.support.errors import NnefError, Place
 
 if TYPE_CHECKING:
