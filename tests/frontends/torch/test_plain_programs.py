@@ -120,7 +120,11 @@ def test_composite_operators_stay_whole_as_in_the_exporter() -> None:
         patch.setattr(exporter, "_override_composite_implicit_decomp", spy)
         with keeping_composite_operators() as table:
             pass
-    preserved = {op for op, f in want.items() if f is exporter._special_op_to_preserve_cia}
+    preserved = {
+        op
+        for op, f in want.items()  # other tests may define operators of other packages
+        if f is exporter._special_op_to_preserve_cia and op.namespace == "aten"
+    }
     assert len(preserved) > 40
-    assert set(changed) == preserved
+    assert {op for op in changed if op.namespace == "aten"} == preserved
     assert {op: table[op] for op in others} == dict(others)
