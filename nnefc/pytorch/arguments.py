@@ -32,10 +32,13 @@ def check_module(module: object) -> torch.nn.Module:
     import torch
 
     if not isinstance(module, torch.nn.Module):
+        hint = "functions are called by the forward of a module"
+        if isinstance(module, torch.export.ExportedProgram):
+            hint = "program.module() is one; torch.export.save writes a file for nnefc.compile"
         raise NnefError.of(
             "input/argument",
             f"the module is given as {type(module).__name__}, expected a torch.nn.Module",
-            hint="functions are called by the forward of a module",
+            hint=hint,
         )
     return module
 

@@ -18,8 +18,11 @@ if TYPE_CHECKING:
     import torch
     from torch.export import ExportedProgram
 
-_RECURRENT: Final = r"The tensor attributes self\._flat_weights"
-"""The beginning of a warning about the list of weights that PyTorch's recurrent layers keep."""
+_IRRELEVANT: Final = (
+    r"The tensor attributes self\._flat_weights",
+    r"`isinstance\(treespec, LeafSpec\)` is deprecated",
+)
+"""The beginnings of warnings that PyTorch's recurrent layers and PyTorch itself cause."""
 
 
 class ExportedModule(NamedTuple):
@@ -78,7 +81,8 @@ def _by_pytorch(function: Callable[[], Any]) -> Any:
 
     try:
         with torch.no_grad(), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message=_RECURRENT)
+            for each in _IRRELEVANT:
+                warnings.filterwarnings("ignore", message=each)
             return function()
     except Exception as error:  # PyTorch raises errors of many classes
         raise export_error(error) from error

@@ -60,6 +60,25 @@ def test_parameters_that_a_module_changes_are_states() -> None:
             torch.testing.assert_close(model(x), module(x))
 
 
+class Custom(nn.Module):
+    def forward(self, x: Any) -> Any:
+        y = x.clone()
+        torch.ops.nnefc_tests.increment(y)
+        return y * 2
+
+
+def test_custom_operators_without_results_are_refused() -> None:
+    """They may change their arguments."""
+
+    @torch.library.custom_op("nnefc_tests::increment", mutates_args={"x"})
+    def increment(x: torch.Tensor) -> None:
+        x.add_(1)
+
+    assert increment
+    with pytest.raises(NnefError, match=r"nnefc_tests\.increment"):
+        nnefc.pytorch.compile(Custom(), (torch.ones(3),))
+
+
 def test_operators_with_effects_are_refused_by_name(tmp_path: Path) -> None:
     """PyTorch orders them by tokens, which have no values."""
     module, x = Training(inverts=True), torch.randn(3, 3)

@@ -78,6 +78,8 @@ class Operator:
         return _parameters(self.function)
 
 
+_PYTORCH: Final = frozenset(("aten", "prim", "prims", "operator", "math", "torch", "profiler"))
+"""Libraries of PyTorch and of Python whose unused operators have no effect on results."""
 _operators: dict[str, Operator] = {}
 _complex: dict[str, Operator] = {}
 _refused: dict[str, str] = {}
@@ -149,6 +151,12 @@ def is_in_place(name: str) -> bool:
     """Whether an overload changes its first argument: `aten.add_.Tensor`."""
     operation = name.rpartition(".")[0]
     return operation.startswith("aten.") and operation.endswith("_") and operation[-2:] != "__"
+
+
+def is_of_another_library(name: str) -> bool:
+    """Whether an operator is of a library of which nnefc has no operators, and not of PyTorch."""
+    library = name.partition(".")[0]
+    return library not in _PYTORCH and not any(x.startswith(f"{library}.") for x in operators())
 
 
 def operators() -> Mapping[str, Operator]:

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from nnefc.frontends.torch.program import Argument, Graph, Node, Ref
-from nnefc.frontends.torch.registry import is_in_place
+from nnefc.frontends.torch.registry import is_in_place, is_of_another_library
 
 
 def used_nodes(nodes: Sequence[Node], outputs: tuple[Argument, ...]) -> tuple[Node, ...]:
-    """The nodes that outputs depend on, and those that change a tensor in place."""
+    """The nodes that outputs depend on, and those that change a tensor in place.
+
+    Operators of other libraries, which nnefc refuses by name, may do that too.
+    """
     wanted = set(names_in(outputs))
     used: list[Node] = []
     for node in reversed(nodes):
-        if node.name in wanted or is_in_place(node.target):
+        if node.name in wanted or is_in_place(node.target) or is_of_another_library(node.target):
             used.append(node)
             wanted.update(names_in(tuple(node.arguments.values())))
     return tuple(reversed(used))
