@@ -62,12 +62,13 @@ def check(suite_name: str, name: str) -> Checked:
 
 
 def _compiled(case: Case) -> Any:
-    """The module, compiled for one thread."""
+    """The module, compiled for one thread; without Winograd's algorithm if it must be exact."""
+    options: Any = {"threads": 1, "accuracy": "strict" if case.exact else "fast"}
     if not case.in_place:
-        return nnefc.pytorch.compile(case.module, case.args, case.kwargs, threads=1)
+        return nnefc.pytorch.compile(case.module, case.args, case.kwargs, **options)
     from nnefc.pytorch.backend import nnefc as backend
 
-    return torch.compile(case.module, backend=backend, options={"threads": 1})
+    return torch.compile(case.module, backend=backend, options=options)
 
 
 def _judged(checked: Checked, case: Case, result: list[Array], want: list[Array]) -> Checked:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _STATIC: Final = "_dynamo_static_input_type"
 """Dynamo's mark of inputs whose address never changes: parameters and buffers."""
-OPTIONS: Final = ("threads", "precision")
+OPTIONS: Final = ("threads", "precision", "accuracy", "check_indices")
 MODES: Final = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
 
@@ -44,7 +44,8 @@ def nnefc(
         module: A graph of Dynamo.
         inputs: Its inputs: parameters, tensors and sizes of the first call.
         mode: A mode of `torch.compile`; all compute the same.
-        options: `threads` of a call; `precision` of products, as in `nnefc.compile`.
+        options: `threads` of a call; `precision`, `accuracy` and `check_indices` as in
+            `nnefc.compile`.
     """
     from torch._functorch.aot_autograd import aot_module_simplified
 
@@ -88,8 +89,7 @@ def _config(mode: str | None, options: Mapping[str, Any]) -> CompileConfig:
     if unknown := [name for name in options if name not in OPTIONS]:
         message = f"options[{unknown[0]!r}]: the options are {', '.join(OPTIONS)}"
         raise NnefError.of("input/argument", message)
-    precision = options.get("precision", "float32")
-    return CompileConfig.of(options.get("threads"), precision=precision)
+    return CompileConfig.of(**options)
 
 
 def _raising(error: Exception) -> Callable[..., Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nnefc.frontends.torch.program import Program
 from nnefc.frontends.torch.signature import user_inputs
-from nnefc.options.compile_config import CompileConfig, Precision
+from nnefc.options.compile_config import Accuracy, CompileConfig, Precision
 from nnefc.options.import_config import ImportConfig
 from nnefc.pytorch.arguments import check_module
 from nnefc.pytorch.cache_trees import register_caches
@@ -118,6 +118,8 @@ def compile(
     dynamic_shapes: Any = None,
     threads: int | None = None,
     precision: Precision = "float32",
+    accuracy: Accuracy = "fast",
+    check_indices: bool = True,
 ) -> CompiledModule:
     """Compile a module for example arguments; they decide types, nesting and fixed extents.
 
@@ -132,11 +134,14 @@ def compile(
         dynamic_shapes: The extents that may change, as in `torch.export.export`.
         threads: Threads of a call; None: as many as the processor has cores.
         precision: The type that products round their operands to, as in `nnefc.compile`.
+        accuracy: "strict" sums products in convolutions; "fast" may use Winograd's algorithm.
+        check_indices: An index out of range raises NnefError `input/index`; False: the nearest
+            item is used.
     """
     import torch
 
     module = check_module(module)
-    config = CompileConfig.of(threads, precision=precision)
+    config = CompileConfig.of(threads, accuracy, precision=precision, check_indices=check_indices)
     register_caches()
     args, kwargs = (args,) if isinstance(args, torch.Tensor) else tuple(args), kwargs or {}
     names = check_example(module, args, kwargs, dynamic_shapes)

@@ -20,6 +20,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from nnefc.pytorch import native_piece
 from nnefc.pytorch.backend import nnefc
+from nnefc.pytorch.compile_module import compile as compile_module
 from nnefc.pytorch.memory.input_changes import InputChanges
 from nnefc.pytorch.pieces import pieces_of, unsupported_nodes
 from nnefc.runtime.run.executable import run_in_place
@@ -236,6 +237,7 @@ def test_batch_normalization_in_training_mode_is_run_by_pytorch() -> None:
     [
         ({"options": {"thread": 2}}, "threads, precision"),
         ({"options": {"precision": "float8"}}, "'bfloat16'"),
+        ({"options": {"accuracy": "best"}}, "must be 'fast' or 'strict'"),
         ({"options": {"threads": 0}}, "threads = 0"),
         ({"mode": "fast"}, "max-autotune"),
     ],
@@ -252,6 +254,18 @@ def test_options_choose_threads_and_precision() -> None:
     options: Any = {"threads": 1, "precision": "float32"}
     compiled: Any = torch.compile(module, backend=nnefc, options=options)
     assert_same(compiled(x), module(x))
+
+
+def test_strict_convolutions_are_sums_of_products() -> None:
+    """Winograd's algorithm, which is faster here, has larger errors."""
+    torch.manual_seed(0)
+    module, x = nn.Conv2d(64, 64, 3).eval(), torch.randn(1, 64, 34, 34)
+    want = copy.deepcopy(module).double()(x.double())
+    strict: Any = torch.compile(module, backend=nnefc, options={"accuracy": "strict"})
+    models = [compile_module(module, (x,), accuracy=each) for each in ("fast", "strict")]
+    with torch.no_grad():
+        fast, exact, compiled = ((each(x) - want).abs().max().item() for each in (*models, strict))
+    assert max(exact, compiled) < fast / 2
 
 
 def test_pytorch_finds_the_backend_by_its_name() -> None:
