@@ -6,6 +6,7 @@ import operator
 from typing import TYPE_CHECKING, Any, Final
 
 from nnefc.frontends.torch.program import InputKind, Program
+from nnefc.pytorch.memory.weight_samples import WeightSamples
 from nnefc.support.errors import NnefError
 
 if TYPE_CHECKING:
@@ -29,17 +30,20 @@ class ModuleWeights:
             for label in labels
             if label in tensors and not tensors[label].is_inference()
         }
-        self._versions = self._present()
+        self._samples = WeightSamples(self._tensors.values())
+        self._marks = self._present()
 
-    def _present(self) -> list[int]:
-        return list(map(_VERSION, self._tensors.values()))
+    def _present(self) -> list[tuple[int, bytes]]:
+        """The version and some items of each tensor."""
+        versions = map(_VERSION, self._tensors.values())
+        return list(zip(versions, self._samples.read(), strict=True))
 
     def require_same(self) -> None:
         """Raise NnefError `torch/weights` if some have been changed."""
         now = self._present()
-        if now != self._versions:
-            pairs = zip(self._tensors, now, self._versions, strict=True)
-            name = next(name for name, version, before in pairs if version != before)
+        if now != self._marks:
+            pairs = zip(self._tensors, now, self._marks, strict=True)
+            name = next(name for name, mark, before in pairs if mark != before)
             message = f"'{name}' of the module has been changed since the module was compiled"
             hint = 'compile it again; torch.compile(module, backend="nnefc") follows changes'
             raise NnefError.of("torch/weights", message, hint=hint)

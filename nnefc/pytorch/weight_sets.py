@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from nnefc.pytorch.memory.weight_samples import WeightSamples
 from nnefc.pytorch.read_fx import array_of
 
 if TYPE_CHECKING:
@@ -52,16 +53,23 @@ class WeightSet:
         """They live as long as the set, so that no others have their ids."""
         have_versions = not any(x.is_inference() for x in given)
         self._version_of = _VERSION if have_versions else _version_or_items
-        self._marks = (self._ids(given), self._addresses(given), self._versions(given))
+        self._samples = WeightSamples(given)
+        self._marks = self._marks_of(given)
+
+    def _marks_of(self, given: _Tensors) -> tuple[_Tensors, ...]:
+        """What tells weights and their items from others, a tuple for each kind of mark."""
+        ids, addresses = self._ids(given), self._addresses(given)
+        return ids, addresses, self._versions(given), self._samples.read()
 
     def is_same(self, args: Sequence[Any]) -> bool:
         """Whether the weights of a call are the constants."""
         given = self._take(args)
-        ids, addresses, versions = self._marks
+        ids, addresses, versions, samples = self._marks
         return (
             ids == self._ids(given)
             and addresses == self._addresses(given)
             and versions == self._versions(given)
+            and samples == self._samples.read()
         )
 
     def _ids(self, given: _Tensors) -> _Tensors:
@@ -76,7 +84,7 @@ class WeightSet:
     def change(self, args: Sequence[Any]) -> None:
         """Take the weights of a call; those that change often are no constants any more."""
         given = self._take(args)
-        now = (self._ids(given), self._addresses(given), self._versions(given))
+        now = self._marks_of(given)
         pairs = zip(zip(*self._marks, strict=True), zip(*now, strict=True), strict=True)
         differ = [before != after for before, after in pairs]
         self._changes.update(i for i, x in zip(self._positions, differ, strict=True) if x)

@@ -17,7 +17,9 @@ from torch import nn
 
 from nnefc.pytorch import native_piece, weight_sets
 from nnefc.pytorch.backend import nnefc
+from nnefc.pytorch.compile_module import compile as compile_module
 from nnefc.pytorch.weight_sets import WeightSets
+from nnefc.support.errors import NnefError
 
 
 @pytest.fixture(autouse=True)
@@ -106,6 +108,30 @@ def test_tensors_that_a_module_replaces_are_followed(compiled: list[int], mode: 
             assert_same(graph(x), other(x))
             counts.append(len(compiled))
         assert counts[-1] == counts[-3]
+
+
+def test_changes_without_versions_are_followed() -> None:
+    """Fused steps of optimizers, `p.data` in place, and writes through NumPy."""
+    torch.manual_seed(0)
+    module, x = Layer(), torch.randn(3, 4)
+    run: Any = torch.compile(module, backend=nnefc)
+    model = compile_module(module, (x,))
+    weight = module.linear.weight
+    optimizer = torch.optim.AdamW(module.parameters(), lr=0.1, fused=True)
+
+    def step() -> None:
+        weight.grad = torch.ones_like(weight)
+        optimizer.step()
+
+    def write() -> None:
+        weight.numpy()[...] = 0.5
+
+    for change in (step, lambda: weight.data.add_(1.0), write):
+        torch.testing.assert_close(run(x), module(x))
+        change()
+        torch.testing.assert_close(run(x), module(x))
+        with pytest.raises(NnefError, match=r"linear\.weight"):
+            model(x)
 
 
 def test_a_set_is_forgotten_with_its_parameters() -> None:
