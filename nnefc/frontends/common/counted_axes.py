@@ -152,6 +152,7 @@ def _multiplied(op: Op, x: Value, axis: int, counted: Counted) -> int | None:
 
 _Rule = Callable[[Op, Value, int, Counted], "int | None"]
 _RULES: Final[Mapping[str, _Rule]] = {
+    **dict.fromkeys(("avg_pool", "batch_normalization", "box", "max_pool"), _convolved),
     "concat": _joined,
     "conv": _convolved,
     "deconv": _convolved,
