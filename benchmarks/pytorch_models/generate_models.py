@@ -6,15 +6,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import torch
 
-from benchmarks.pytorch_models.model_case import Case, Suite
+from benchmarks.pytorch_models.model_case import Case, Make, configured_suite
 from benchmarks.pytorch_models.transformers_models import network, padding_mask, token_ids
-
-_Make = Callable[[str, Mapping[str, Any]], Case]
 
 
 def _decoder(name: str, changes: Mapping[str, Any]) -> Case:
@@ -34,7 +32,7 @@ def _speech(name: str, changes: Mapping[str, Any]) -> Case:
     return Case(network(name, {"decoder_start_token_id": 1, **changes}), (), arguments)
 
 
-_MODELS: Final[Mapping[_Make, Mapping[str, Mapping[str, Any]]]] = {
+_MODELS: Final[Mapping[Make, Mapping[str, Mapping[str, Any]]]] = {
     _decoder: {
         "LlamaForCausalLM": {},
         "MistralForCausalLM": {"sliding_window": 12},
@@ -90,16 +88,4 @@ _MODELS: Final[Mapping[_Make, Mapping[str, Mapping[str, Any]]]] = {
 }
 """Changes of configurations by the name of the class, for each kind of network."""
 
-
-def _names() -> list[str]:
-    return [name for entries in _MODELS.values() for name in entries]
-
-
-def _make(name: str) -> Case:
-    for make, entries in _MODELS.items():
-        if name in entries:
-            return make(name, entries[name])
-    raise KeyError(name)
-
-
-SUITE: Final = Suite(_names, _make, generates=True)
+SUITE: Final = configured_suite(_MODELS, generates=True)

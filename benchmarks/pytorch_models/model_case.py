@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -36,6 +36,23 @@ class Suite(NamedTuple):
     """Builds the model of a name."""
     generates: bool = False
     """Whether the models generate tokens by `generate()` of transformers."""
+
+
+Make = Callable[[str, Mapping[str, Any]], Case]
+"""Builds the model of a class by changes of its configuration."""
+
+
+def configured_suite(
+    models: Mapping[Make, Mapping[str, Mapping[str, Any]]], *, generates: bool = False
+) -> Suite:
+    """A suite of networks: changes of configurations by the name of the class, for each kind."""
+    makers = {name: make for make, entries in models.items() for name in entries}
+
+    def make(name: str) -> Case:
+        maker = makers[name]
+        return maker(name, models[maker][name])
+
+    return Suite(lambda: list(makers), make, generates)
 
 
 def image_case(module: nn.Module, sizes: Sequence[int], *leading: int) -> Case:

@@ -7,14 +7,14 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, Final
 
 import torch
 from torch import Tensor
 
-from benchmarks.pytorch_models.model_case import Case, Suite
+from benchmarks.pytorch_models.model_case import Case, Make, configured_suite
 from benchmarks.pytorch_onnx.network import randomise
 
 _TOKENS: Final = 120
@@ -89,7 +89,7 @@ def _seq2seq(name: str, changes: Mapping[str, Any]) -> Case:
     return Case(network(name, changes), (), {**arguments, "use_cache": False})
 
 
-def _pixels(size: int) -> _Make:
+def _pixels(size: int) -> Make:
     def make(name: str, changes: Mapping[str, Any]) -> Case:
         pixels = torch.randn(2, 3, size, size)
         return Case(network(name, changes), (), {"pixel_values": pixels})
@@ -119,7 +119,7 @@ def _waves(name: str, changes: Mapping[str, Any]) -> Case:
     return Case(network(name, changes), (), {"input_values": torch.randn(2, 4000)})
 
 
-def _spectrum(bins: int, frames: int) -> _Make:
+def _spectrum(bins: int, frames: int) -> Make:
     """Speech recognition: a spectrum [2, bins, frames], and tokens that were said."""
 
     def make(name: str, changes: Mapping[str, Any]) -> Case:
@@ -146,7 +146,6 @@ def _detector(name: str, changes: Mapping[str, Any]) -> Case:
 
 # -- the list
 
-_Make = Callable[[str, Mapping[str, Any]], Case]
 _CONVOLUTIONS: Final[Mapping[str, Any]] = {
     **{"conv_dim": (8, 8, 8), "conv_stride": (5, 2, 2), "conv_kernel": (10, 3, 3)},
     **{"num_conv_pos_embeddings": 16, "num_conv_pos_embedding_groups": 2},
@@ -156,7 +155,7 @@ _WINDOWS: Final[Mapping[str, Any]] = {
     **{"image_size": 64, "patch_size": 4, "embed_dim": 8, "depths": [2, 2], "num_heads": [2, 4]},
     "window_size": 4,
 }
-_MODELS: Final[Mapping[_Make, Mapping[str, Mapping[str, Any]]]] = {
+_MODELS: Final[Mapping[Make, Mapping[str, Mapping[str, Any]]]] = {
     _encoder: {
         "BertForMaskedLM": {},
         "RobertaModel": {},
@@ -308,16 +307,4 @@ _MODELS: Final[Mapping[_Make, Mapping[str, Mapping[str, Any]]]] = {
 }
 """Changes of configurations by the name of the class, for each kind of network."""
 
-
-def _names() -> list[str]:
-    return [name for entries in _MODELS.values() for name in entries]
-
-
-def _make(name: str) -> Case:
-    for make, entries in _MODELS.items():
-        if name in entries:
-            return make(name, entries[name])
-    raise KeyError(name)
-
-
-SUITE: Final = Suite(_names, _make)
+SUITE: Final = configured_suite(_MODELS)
